@@ -318,6 +318,8 @@ pub struct EgressRow {
     pub plural: bool,
     /// Its addresses, in the order of the spec.
     pub items: Vec<EgressItemRow>,
+    /// The rest of the declaration, as last put; not read.
+    pub rest: Name,
     /// When the declaration, an address or a placement of it last changed.
     pub stamp: Stamp,
 }
