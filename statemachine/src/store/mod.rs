@@ -113,5 +113,3 @@ fn shared<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
 fn exclusive<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
     lock.write().unwrap_or_else(PoisonError::into_inner)
 }
-#[cfg(test)]
-mod measure;
