@@ -66,6 +66,9 @@ impl RunSet {
             new.last = new.last.max(run.last);
             self.replace(run.first, [None, None]);
             self.count = self.count.wrapping_sub(run.span()).wrapping_sub(1);
+            if run.last > last {
+                break;
+            }
         }
         self.replace(new.first, [Some(new), None]);
         self.count = self.count.wrapping_add(new.span()).wrapping_add(1);
@@ -82,6 +85,9 @@ impl RunSet {
             let cut = Run { first: run.first.max(first), last: run.last.min(last) };
             self.replace(run.first, [before, after]);
             self.count = self.count.wrapping_sub(cut.span()).wrapping_sub(1);
+            if run.last >= last {
+                break;
+            }
         }
     }
 

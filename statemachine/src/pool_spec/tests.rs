@@ -124,120 +124,75 @@ fn totals_of_the_documented_cases() {
     assert_eq!(total(&pool(IpPool, "fd00::1/64", &["fd00::/64"])), (1 << 64) - 2);
 }
 
+fn assert_refused(kind: PoolKind, subnet: &str, ranges: &[&str], [field, value, allowed]: [&str; 3]) {
+    let expected = (field.to_owned(), value.to_owned(), allowed.to_owned());
+    assert_eq!(refusal(&pool(kind, subnet, ranges)), expected, "{kind:?} {subnet} {ranges:?}");
+}
+
 #[test]
-fn malformed_fields() {
-    let table: &[(PoolKind, &str, &[&str], &str, &str, &str)] = &[
-        (IpPool, "x/24", &["10.0.0.0/24"], "spec.subnetInfo.gateway", "x", "an IPv4 or IPv6 address"),
-        (IpPool, "10.0.0.1 /24", &["10.0.0.0/24"], "spec.subnetInfo.gateway", "10.0.0.1 ", "an IPv4 or IPv6 address"),
-        (
-            IpPool,
-            "::ffff:10.0.0.1/24",
-            &["10.0.0.0/24"],
-            "spec.subnetInfo.gateway",
-            "::ffff:10.0.0.1",
-            "an IPv4 or IPv6 address",
-        ),
-        (IpPool, "10.0.0.1/0", &["10.0.0.0/24"], "spec.subnetInfo.prefixLength", "0", "1 to 31 for an IPv4 gateway"),
-        (IpPool, "10.0.0.1/32", &["10.0.0.0/24"], "spec.subnetInfo.prefixLength", "32", "1 to 31 for an IPv4 gateway"),
-        (IpPool, "fd00::1/0", &["fd00::/64"], "spec.subnetInfo.prefixLength", "0", "1 to 127 for an IPv6 gateway"),
-        (IpPool, "fd00::1/128", &["fd00::/64"], "spec.subnetInfo.prefixLength", "128", "1 to 127 for an IPv6 gateway"),
-        (
-            IpPool,
-            "fd00::1/4294967295",
-            &["fd00::/64"],
-            "spec.subnetInfo.prefixLength",
-            "4294967295",
-            "1 to 127 for an IPv6 gateway",
-        ),
-        (ExternalIpPool, "", &[], "spec.ipRanges", "[]", "at least one range"),
-        (ExternalIpPool, "", &["10.0.0.0/24", "10.0.1.1-"], "spec.ipRanges[1].end", "", "an IPv4 or IPv6 address"),
-        (ExternalIpPool, "", &["010.0.0.1-10.0.0.2"], "spec.ipRanges[0].start", "010.0.0.1", "an IPv4 or IPv6 address"),
-        (
-            ExternalIpPool,
-            "",
-            &["fe80::1%eth0-fe80::2"],
-            "spec.ipRanges[0].start",
-            "fe80::1%eth0",
-            "an IPv4 or IPv6 address",
-        ),
-        (
-            ExternalIpPool,
-            "",
-            &["10.0.0.1-fd00::1"],
-            "spec.ipRanges[0].end",
-            "fd00::1",
-            "an IPv4 address, as spec.ipRanges[0].start",
-        ),
-        (
-            ExternalIpPool,
-            "",
-            &["10.0.0.2-10.0.0.1"],
-            "spec.ipRanges[0].end",
-            "10.0.0.1",
-            "10.0.0.2 or above, the start",
-        ),
-        (
-            IpPool,
-            "10.0.0.1/24",
-            &["10.0.0.0/25", "10.0.0.250-10.0.1.1"],
-            "spec.ipRanges[1]",
-            "10.0.0.250-10.0.1.1",
-            "inside 10.0.0.0/24, the subnet of the gateway",
-        ),
-        (
-            IpPool,
-            "10.0.0.1/24",
-            &["10.0.0.0/23"],
-            "spec.ipRanges[0].cidr",
-            "10.0.0.0/23",
-            "inside 10.0.0.0/24, the subnet of the gateway",
-        ),
-        (
-            ExternalIpPool,
-            "10.0.0.1/24",
-            &["fd00::/64"],
-            "spec.ipRanges[0].cidr",
-            "fd00::/64",
-            "inside 10.0.0.0/24, the subnet of the gateway",
-        ),
-        (
-            ExternalIpPool,
-            "",
-            &["10.0.0.0/24", "fd00::/64"],
-            "spec.ipRanges[1].cidr",
-            "fd00::/64",
-            "of one family with spec.ipRanges[0].cidr",
-        ),
-        // As written: the first address of the CIDR is never given, and overlaps all the same.
-        (
-            ExternalIpPool,
-            "",
-            &["10.0.0.0/24", "9.255.255.250-10.0.0.0"],
-            "spec.ipRanges[1]",
-            "9.255.255.250-10.0.0.0",
-            "no address of spec.ipRanges[0].cidr, 10.0.0.0/24",
-        ),
-        (
-            ExternalIpPool,
-            "",
-            &["10.0.0.8-10.0.0.9", "10.0.0.4-10.0.0.5", "10.0.0.0/24", "10.0.0.4/32"],
-            "spec.ipRanges[2].cidr",
-            "10.0.0.0/24",
-            "no address of spec.ipRanges[0], 10.0.0.8-10.0.0.9",
-        ),
-        (
-            ExternalIpPool,
-            "",
-            &["10.0.0.0/24", "10.0.0.7-10.0.0.7"],
-            "spec.ipRanges[1]",
-            "10.0.0.7-10.0.0.7",
-            "no address of spec.ipRanges[0].cidr, 10.0.0.0/24",
-        ),
-    ];
-    for &(kind, subnet, ranges, field, value, allowed) in table {
-        let expected = (field.to_owned(), value.to_owned(), allowed.to_owned());
-        assert_eq!(refusal(&pool(kind, subnet, ranges)), expected, "{kind:?} {subnet} {ranges:?}");
+fn malformed_subnets() {
+    let ranges = &["10.0.0.0/24"];
+    for gateway in ["", "x", "10.0.0.1 ", " 10.0.0.1", "10.0.0", "10.0.0.01", "::ffff:10.0.0.1", "fe80::1%eth0"] {
+        let refused = ["spec.subnetInfo.gateway", gateway, "an IPv4 or IPv6 address"];
+        assert_refused(IpPool, &format!("{gateway}/24"), ranges, refused);
+        assert_refused(ExternalIpPool, &format!("{gateway}/24"), ranges, refused);
     }
+    for (gateway, most) in [("10.0.0.1", 31), ("fd00::1", 127)] {
+        let version = if most == 31 { "IPv4" } else { "IPv6" };
+        for length in [0, most + 1, u32::MAX] {
+            let (value, allowed) = (length.to_string(), format!("1 to {most} for an {version} gateway"));
+            let refused = ["spec.subnetInfo.prefixLength", value.as_str(), allowed.as_str()];
+            assert_refused(IpPool, &format!("{gateway}/{length}"), ranges, refused);
+        }
+    }
+}
+
+#[test]
+fn malformed_ranges() {
+    let address = "an IPv4 or IPv6 address";
+    let refused = |ranges: &[&str], refused| assert_refused(ExternalIpPool, "", ranges, refused);
+    refused(&[], ["spec.ipRanges", "[]", "at least one range"]);
+    refused(&["10.0.0.0/24", "10.0.1.1-"], ["spec.ipRanges[1].end", "", address]);
+    refused(&["010.0.0.1-10.0.0.2"], ["spec.ipRanges[0].start", "010.0.0.1", address]);
+    refused(&[" 10.0.0.1-10.0.0.2"], ["spec.ipRanges[0].start", " 10.0.0.1", address]);
+    refused(&["fe80::1%eth0-fe80::2"], ["spec.ipRanges[0].start", "fe80::1%eth0", address]);
+    refused(&["10.0.0.1-::ffff:10.0.0.2"], ["spec.ipRanges[0].end", "::ffff:10.0.0.2", address]);
+    let start = "an IPv4 address, as spec.ipRanges[0].start";
+    refused(&["10.0.0.1-fd00::1"], ["spec.ipRanges[0].end", "fd00::1", start]);
+    let start = "an IPv6 address, as spec.ipRanges[1].start";
+    refused(&["fd01::/64", "fd00::1-10.0.0.1"], ["spec.ipRanges[1].end", "10.0.0.1", start]);
+    refused(&["10.0.0.2-10.0.0.1"], ["spec.ipRanges[0].end", "10.0.0.1", "10.0.0.2 or above, the start"]);
+    let family = "of one family with spec.ipRanges[0].cidr";
+    refused(&["10.0.0.0/24", "fd00::/64"], ["spec.ipRanges[1].cidr", "fd00::/64", family]);
+}
+
+#[test]
+fn ranges_outside_the_subnet() {
+    let inside = "inside 10.0.0.0/24, the subnet of the gateway";
+    for kind in [IpPool, ExternalIpPool] {
+        let refused = |ranges: &[&str], field, value| {
+            assert_refused(kind, "10.0.0.1/24", ranges, [field, value, inside]);
+        };
+        refused(&["10.0.0.0/25", "10.0.0.250-10.0.1.1"], "spec.ipRanges[1]", "10.0.0.250-10.0.1.1");
+        refused(&["9.255.255.255-10.0.0.1"], "spec.ipRanges[0]", "9.255.255.255-10.0.0.1");
+        refused(&["10.0.0.0/23"], "spec.ipRanges[0].cidr", "10.0.0.0/23");
+        refused(&["fd00::/64"], "spec.ipRanges[0].cidr", "fd00::/64");
+    }
+}
+
+#[test]
+fn ranges_that_overlap() {
+    let refused = |ranges: &[&str], refused| assert_refused(ExternalIpPool, "", ranges, refused);
+    let with_first = "no address of spec.ipRanges[0].cidr, 10.0.0.0/24";
+    // As written: the first address of the CIDR is never given, and overlaps all the same.
+    let before = "9.255.255.250-10.0.0.0";
+    refused(&["10.0.0.0/24", before], ["spec.ipRanges[1]", before, with_first]);
+    refused(&["10.0.0.0/24", "10.0.0.7-10.0.0.7"], ["spec.ipRanges[1]", "10.0.0.7-10.0.0.7", with_first]);
+    refused(&["10.0.0.0/24", "10.0.0.255/32"], ["spec.ipRanges[1].cidr", "10.0.0.255/32", with_first]);
+    // The first that overlaps one before it, and of those the first.
+    let with_first = "no address of spec.ipRanges[0], 10.0.0.8-10.0.0.9";
+    let ranges = ["10.0.0.8-10.0.0.9", "10.0.0.4-10.0.0.5", "10.0.0.77/24", "10.0.0.4/32"];
+    refused(&ranges, ["spec.ipRanges[2].cidr", "10.0.0.0/24", with_first]);
 }
 
 #[test]
