@@ -10,9 +10,12 @@
 pub mod address;
 pub mod change;
 pub mod command;
+pub mod free_space;
 pub mod ledger;
 pub mod outcome;
+pub mod pool_spec;
 pub mod row;
+pub mod run_set;
 pub mod tables;
 
 use std::sync::Arc;
