@@ -16,6 +16,7 @@ pub mod outcome;
 pub mod pool_spec;
 pub mod row;
 pub mod run_set;
+pub mod scheduler;
 pub mod tables;
 
 use std::sync::Arc;
@@ -26,6 +27,7 @@ pub use command::{Action, Command, Entry, Source};
 pub use ledger::{Applied, Ledger};
 pub use outcome::{Outcome, Rejection, Waiting};
 pub use row::{Key, PoolId, PoolKind, Row};
+pub use scheduler::Scheduler;
 pub use tables::Tables;
 
 /// A name or an id: cheap to copy, shared by every row that mentions it.
