@@ -74,6 +74,7 @@ impl Ledger {
             return plan;
         }
         let mut families = self.family_plans(id, spec, &mut plan);
+        plan.restored.sort_by_key(|(ordinal, address)| (*ordinal, Family::of(*address)));
         let unknown: Vec<PoolId> =
             named(spec).into_iter().filter(|pool| !self.tables.pools().contains_key(pool)).collect();
         if !unknown.is_empty() {
@@ -163,9 +164,8 @@ impl Ledger {
     }
 
     fn needs(&self, part: &FamilyPlan<'_>, served: &std::ops::Range<u32>) -> Vec<u32> {
-        let right = |ordinal: &u32| {
-            part.current.get(ordinal).is_some_and(|address| self.is_right(part, *ordinal, *address))
-        };
+        let right =
+            |ordinal: &u32| part.current.get(ordinal).is_some_and(|address| self.is_right(part, *ordinal, *address));
         served.clone().filter(|ordinal| !right(ordinal)).collect()
     }
 
