@@ -262,8 +262,8 @@ pub struct ReservationRow {
     pub spec: Option<ReserveSpec>,
     /// What `when_deleted` said last.
     pub when_deleted: Retention,
-    /// Why something wanted is not granted, since which revision.
-    pub waiting: Option<(Revision, Waiting)>,
+    /// Everything wanted that is not granted, and why; since which revision. Never empty.
+    pub waiting: Option<(Revision, Vec<Waiting>)>,
     /// When any of the above last changed.
     pub stamp: Stamp,
 }
