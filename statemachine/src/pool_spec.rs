@@ -4,7 +4,6 @@
 //! (`::ffff:10.0.0.1`), which would be another address than the one that it means.
 
 // A rejection is a value with all its names and numbers, made at most once a command.
-#![allow(clippy::result_large_err)]
 
 #[cfg(test)]
 mod tests;

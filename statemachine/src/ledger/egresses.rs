@@ -86,7 +86,7 @@ impl Ledger {
                 return Ok(Outcome::default());
             }
         }
-        Ok(self.redeclare(source, put, old, items))
+        Ok(self.redeclare(source, put, old, &items))
     }
 
     fn redeclare(
@@ -94,7 +94,7 @@ impl Ledger {
         source: &Source,
         put: &PutEgress,
         old: Option<EgressRow>,
-        items: Vec<(EgressItemRow, bool)>,
+        items: &[(EgressItemRow, bool)],
     ) -> Outcome {
         let stamp = self.emit(Event::Put(ObjectId::Egress(put.name.clone())));
         let created = match &old {
@@ -102,7 +102,7 @@ impl Ledger {
             None => self.creation_key(put, stamp),
         };
         let before = old.map(|row| row.items).unwrap_or_default();
-        self.name_external_pools(&put.name, &before, &items);
+        self.name_external_pools(&put.name, &before, items);
         for item in &before {
             let kept = items.iter().any(|(after, kept)| *kept && after.pool == item.pool);
             if let Some((since, _)) = item.waiting.as_ref() {
@@ -123,7 +123,7 @@ impl Ledger {
         };
         self.tables.put_egress(put.name.clone(), row);
         let mut outcome = Outcome::default();
-        for (position, (item, kept)) in (0u32..).zip(&items) {
+        for (position, (item, kept)) in (0u32..).zip(items) {
             if *kept && let Some(address) = item.granted() {
                 self.schedule(&put.name, position, address);
             } else if item.pool.is_some() {
@@ -134,12 +134,11 @@ impl Ledger {
     }
 
     fn creation_key(&self, put: &PutEgress, stamp: Stamp) -> CreationKey {
-        match put.created {
-            Some(seconds) => CreationKey { seconds, revision: 0, name: put.name.clone() },
-            None => {
-                let seconds = i64::try_from(self.now.time / 1000).unwrap_or(i64::MAX);
-                CreationKey { seconds, revision: stamp.revision, name: put.name.clone() }
-            }
+        if let Some(seconds) = put.created {
+            CreationKey { seconds, revision: 0, name: put.name.clone() }
+        } else {
+            let seconds = i64::try_from(self.now.time / 1000).unwrap_or(i64::MAX);
+            CreationKey { seconds, revision: stamp.revision, name: put.name.clone() }
         }
     }
 
@@ -218,15 +217,12 @@ impl Ledger {
         }
         let owner = OwnerKey::Egress(name.clone());
         let ask = Ask { owner: &owner, pools: &pool, count: 1, headroom: 0, contiguity: Contiguity::Preferred };
-        match self.search(&ask) {
-            Some((pool, addresses)) => {
-                let address = addresses.first().copied();
-                address.map(|address| (pool.clone(), address)).ok_or(Waiting::UnknownPool { pools: vec![pool] })
-            }
-            None => {
-                let family = self.family_of(&first).unwrap_or(crate::Family::V4);
-                Err(Waiting::Exhausted { family, tried: self.rooms(&pool, 1) })
-            }
+        if let Some((pool, addresses)) = self.search(&ask) {
+            let address = addresses.first().copied();
+            address.map(|address| (pool.clone(), address)).ok_or(Waiting::UnknownPool { pools: vec![pool] })
+        } else {
+            let family = self.family_of(&first).unwrap_or(crate::Family::V4);
+            Err(Waiting::Exhausted { family, tried: self.rooms(&pool, 1) })
         }
     }
 

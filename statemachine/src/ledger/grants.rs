@@ -90,7 +90,7 @@ impl Ledger {
         let new = holder(&grant.owner, source);
         let held = self.held_by(&OwnerKey::of(&new));
         if held.is_empty() {
-            return self.grant_new(new, &pools, &grant.addresses);
+            return self.grant_new(&new, &pools, &grant.addresses);
         }
         let same_uid = identity(&held[0].1.holder).map(|(uid, _)| uid) == identity(&new).map(|(uid, _)| uid);
         if !same_uid && matches!(grant.owner, Owner::Pod(_)) {
@@ -145,14 +145,14 @@ impl Ledger {
         for (address, _) in held {
             trial.release(*address);
         }
-        let outcome = trial.grant_new(new, pools, asked)?;
+        let outcome = trial.grant_new(&new, pools, asked)?;
         *self = trial;
         Ok(outcome)
     }
 
     /// One address of each family named, all or none.
-    fn grant_new(&mut self, new: Holder, pools: &[PoolId], asked: &[IpAddr]) -> Result<Outcome, Rejection> {
-        let owner = OwnerKey::of(&new);
+    fn grant_new(&mut self, new: &Holder, pools: &[PoolId], asked: &[IpAddr]) -> Result<Outcome, Rejection> {
+        let owner = OwnerKey::of(new);
         let mut chosen: Vec<(PoolId, IpAddr)> = Vec::new();
         for family in Family::ALL {
             let of_family: Vec<PoolId> =

@@ -108,8 +108,8 @@ impl Ledger {
             PoolRoom {
                 pool: pool.clone(),
                 needed: u128::from(needed),
-                free: space.map_or(0, |space| space.free()),
-                largest_free_run: space.map_or(0, |space| space.largest_free_run()),
+                free: space.map_or(0, super::super::free_space::FreeSpace::free),
+                largest_free_run: space.map_or(0, super::super::free_space::FreeSpace::largest_free_run),
             }
         };
         pools.iter().map(room).collect()
