@@ -90,7 +90,7 @@ impl Feed {
                 stage.remove(&history_key(CHANGES, begin))?;
                 self.oldest.clear();
             }
-            if first % RUN_CHANGES == 0 {
+            if first.is_multiple_of(RUN_CHANGES) {
                 stage.remove(&history_key(INDEX, first + 1 - RUN_CHANGES))?;
             }
         }

@@ -178,7 +178,7 @@ impl Store {
     }
 
     /// Reads all that is stored, as of the latest entry and while later ones go on, and checks that every value decodes,
-    /// that the rows make a ledger and are those counted and digested, that the history has no gap, and that each of its
+    /// that the rows are those counted and digested and make a ledger without a violation, that the history has no gap, and that each of its
     /// changes is found by the addresses and owners that it concerns, and nothing else is.
     pub fn check(self: &Arc<Store>) -> Result<Meta, StoreError> {
         let mut scan = self.begin_snapshot();
@@ -297,9 +297,10 @@ impl Tally {
         if self.index != 0 {
             return damaged("the history is not found by the addresses and owners that it concerns".to_owned());
         }
-        match Ledger::from_rows(self.rows) {
-            Ok(_) => Ok(meta),
-            Err(bad) => damaged(bad.to_string()),
+        let ledger = Ledger::from_rows(self.rows).map_err(|bad| StoreError::Damaged(bad.to_string()))?;
+        match ledger.check().first() {
+            None => Ok(meta),
+            Some(violation) => damaged(violation.to_string()),
         }
     }
 }
