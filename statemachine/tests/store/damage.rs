@@ -179,6 +179,15 @@ fn a_store_deleted_or_without_its_pointer() {
 }
 
 #[test]
+fn a_database_locked_by_another_is_not_damage() {
+    let (_root, dir, meta) = scene();
+    let other = sled::open(dir.join("rows-1")).unwrap();
+    assert!(matches!(Store::open(&dir, options()), Err(StoreError::InUse { .. })));
+    drop(other);
+    assert_eq!(open(&dir).meta(), meta);
+}
+
+#[test]
 fn names_of_what_is_set_aside_do_not_collide() {
     let (_root, dir, _) = scene();
     for more in ["", "-2", "-3"] {

@@ -1,5 +1,6 @@
 //! Random work for a ledger, and stores to do it in.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
 
@@ -70,7 +71,7 @@ pub fn put_node(n: u8, ready: bool) -> Action {
     Action::PutNode(PutNode {
         name: text("node-", n),
         uid: name("node"),
-        labels: Default::default(),
+        labels: BTreeMap::new(),
         ready,
         capacity: Some(3),
     })
