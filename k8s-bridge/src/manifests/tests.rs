@@ -187,12 +187,15 @@ proptest::proptest! {
     }
 
     #[test]
-    fn no_damage_to_an_object_makes_the_reader_panic(at in 0..POOL.len(), byte in 32_u8..127) {
+    fn an_object_that_is_damaged_is_refused_whole_or_taken_by_the_ledger(at in 0..POOL.len(), byte in 32_u8..127) {
         let mut bytes = POOL.as_bytes().to_vec();
         bytes[at] = byte;
         if let Ok(manifests) = read(&["-".into()], &mut bytes.as_slice()) {
             let source = holdfast_statemachine::Source::Api;
-            proptest::prop_assert!(translate::plan(manifests.objects(), &source, None).is_ok());
+            let commands = translate::plan(manifests.objects(), &source, None).expect("what reads also plans").commands;
+            let entry = holdfast_statemachine::Entry { index: 1, term: 1, proposed_at: 1, commands };
+            let applied = holdfast_statemachine::Ledger::new().apply(&entry);
+            proptest::prop_assert!(applied.outcomes.iter().all(Result::is_ok), "{:?}", applied.outcomes);
         }
     }
 }
