@@ -1,0 +1,4 @@
+//! The ledger judged against `docs/rules.md`: beside a naive model, and by scenarios that both must meet.
+
+mod machine;
+mod model;
