@@ -53,8 +53,8 @@ pub enum Event {
         object: ObjectId,
         /// For an Egress, which item, from 0.
         item: Option<u32>,
-        /// What for.
-        waiting: Waiting,
+        /// What for; one but for a reservation, whose families may each wait.
+        waiting: Vec<Waiting>,
     },
     /// An object, or one address of an Egress, no longer waits.
     Met {

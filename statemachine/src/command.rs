@@ -361,6 +361,14 @@ pub struct PutEgress {
     pub plural: bool,
     /// At least one; either all have a pool, each another one, or none has and each has an address.
     pub items: Vec<EgressItem>,
+    /// The rest of the declaration, which the ledger keeps and does not read: canonical text, at most
+    /// [`PutEgress::REST_MAX`] bytes. Another text is another declaration.
+    pub rest: Name,
+}
+
+impl PutEgress {
+    /// The longest `rest`, in bytes.
+    pub const REST_MAX: usize = 16 * 1024;
 }
 
 /// See [`Action::DeleteEgress`].

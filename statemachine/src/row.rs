@@ -262,8 +262,8 @@ pub struct ReservationRow {
     pub spec: Option<ReserveSpec>,
     /// What `when_deleted` said last.
     pub when_deleted: Retention,
-    /// Why something wanted is not granted, since which revision.
-    pub waiting: Option<(Revision, Waiting)>,
+    /// Everything wanted that is not granted, and why; since which revision. Never empty.
+    pub waiting: Option<(Revision, Vec<Waiting>)>,
     /// When any of the above last changed.
     pub stamp: Stamp,
 }
@@ -318,6 +318,8 @@ pub struct EgressRow {
     pub plural: bool,
     /// Its addresses, in the order of the spec.
     pub items: Vec<EgressItemRow>,
+    /// The rest of the declaration, as last put; not read.
+    pub rest: Name,
     /// When the declaration, an address or a placement of it last changed.
     pub stamp: Stamp,
 }

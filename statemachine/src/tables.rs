@@ -7,7 +7,7 @@ use crate::Name;
 use crate::command::StatefulSetId;
 use crate::row::{
     Clock, CoolingRow, EgressRow, GrantRow, Key, NodeRow, OrdinalRow, PlacementRow, PoolId, PoolRow, ReservationRow,
-    RetiredRow, Row, Settings,
+    RetiredRow, Row, Settings, Stamp,
 };
 
 /// All rows. Read freely; changed only through its methods, which note what was touched.
@@ -54,9 +54,9 @@ macro_rules! table {
 
 impl Tables {
     table!(pools, put_pool, remove_pool, PoolId, PoolRow, "pools", |k| Key::Pool(k));
-    table!(retired, put_retired, remove_retired, PoolId, RetiredRow, "retired pools", |k| { Key::Retired(k) });
+    table!(retired, put_retired, remove_retired, PoolId, RetiredRow, "retired pools", |k| Key::Retired(k));
     table!(grants, put_grant, remove_grant, IpAddr, GrantRow, "grants", |k| Key::Grant(k));
-    table!(cooling, put_cooling, remove_cooling, IpAddr, CoolingRow, "cooling addresses", |k| { Key::Cooling(k) });
+    table!(cooling, put_cooling, remove_cooling, IpAddr, CoolingRow, "cooling addresses", |k| Key::Cooling(k));
     table!(reservations, put_reservation, remove_reservation, StatefulSetId, ReservationRow, "reservations", |k| {
         Key::Reservation(k)
     });
@@ -64,7 +64,7 @@ impl Tables {
         Key::Ordinal(k.0, k.1)
     });
     table!(egresses, put_egress, remove_egress, Name, EgressRow, "Egresses", |k| Key::Egress(k));
-    table!(placements, put_placement, remove_placement, IpAddr, PlacementRow, "placements", |k| { Key::Placement(k) });
+    table!(placements, put_placement, remove_placement, IpAddr, PlacementRow, "placements", |k| Key::Placement(k));
     table!(nodes, put_node, remove_node, Name, NodeRow, "Nodes", |k| Key::Node(k));
 
     /// The ledger's position.
@@ -87,6 +87,22 @@ impl Tables {
     pub(crate) fn put_settings(&mut self, settings: Settings) {
         self.settings = settings;
         self.touched.insert(Key::Settings);
+    }
+
+    /// Notes when an address of a pool was last granted, bound or freed.
+    pub(crate) fn use_pool(&mut self, id: &PoolId, stamp: Stamp) {
+        if let Some(row) = self.pools.get_mut(id) {
+            row.used = stamp;
+            self.touched.insert(Key::Pool(id.clone()));
+        }
+    }
+
+    /// Notes when an Egress, or an address or placement of it, last changed.
+    pub(crate) fn stamp_egress(&mut self, name: &Name, stamp: Stamp) {
+        if let Some(row) = self.egresses.get_mut(name) {
+            row.stamp = stamp;
+            self.touched.insert(Key::Egress(name.clone()));
+        }
     }
 
     /// One row, if it is there. The clock and the settings always are.
