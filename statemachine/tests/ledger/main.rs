@@ -1,4 +1,7 @@
 //! The ledger judged against `docs/rules.md`: beside a naive model, and by scenarios that both must meet.
 
+mod invariants;
 mod machine;
 mod model;
+mod properties;
+mod strategy;

@@ -71,6 +71,9 @@ impl Model {
 
     pub(super) fn put_egress(&mut self, source: &Source, put: &PutEgress) -> Verdict {
         check(&put.items)?;
+        if put.rest.len() > PutEgress::REST_MAX {
+            return Err(malformed("rest"));
+        }
         let name = &put.name;
         let mut old = self.egresses.get(name).cloned();
         if let Some(row) = &old {
@@ -88,7 +91,10 @@ impl Model {
             .iter()
             .map(|item| matched(item, former.iter().find(|former| former.pool == item.pool)))
             .collect();
-        if old.as_ref().is_some_and(|row| row.plural == put.plural && declared(&row.items) == declared(&items)) {
+        let as_recorded = |row: &EgressRow| {
+            row.plural == put.plural && row.rest == put.rest && declared(&row.items) == declared(&items)
+        };
+        if old.as_ref().is_some_and(as_recorded) {
             return Ok(Outcome::default());
         }
         let created = old.as_ref().map_or_else(|| self.creation_key(put), |row| row.created.clone());
@@ -98,6 +104,7 @@ impl Model {
             created,
             plural: put.plural,
             items: items.clone(),
+            rest: put.rest.clone(),
             stamp: Stamp::default(),
         };
         self.egresses.insert(name.clone(), row);
@@ -164,7 +171,7 @@ impl Model {
         let since = row.waiting.as_ref().map_or(next, |(since, _)| *since);
         row.waiting = Some((since, waiting.clone()));
         let item = Some(u32::try_from(item).expect("at most 16"));
-        self.emit(Event::Waits { object: ObjectId::Egress(name.clone()), item, waiting });
+        self.emit(Event::Waits { object: ObjectId::Egress(name.clone()), item, waiting: vec![waiting] });
     }
 
     pub(super) fn meet_item(&mut self, name: &Name, item: usize) -> bool {

@@ -164,7 +164,7 @@ impl Model {
             }
             if right {
                 self.unbind(id, *ordinal);
-                self.settle(id, None);
+                self.settle_ordinal(id, *ordinal);
                 for address in held {
                     self.free(address, true);
                 }

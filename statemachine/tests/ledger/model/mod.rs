@@ -27,6 +27,7 @@ use holdfast_statemachine::{
 };
 
 use crate::machine::{Answer, Machine};
+pub use outcome::malformed;
 
 /// What a command came to, before what follows from it.
 type Verdict = Result<Outcome, Rejection>;

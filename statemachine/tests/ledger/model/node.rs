@@ -42,9 +42,6 @@ impl Model {
         if old.as_ref() == Some(&row) {
             return Ok(outcome);
         }
-        if old.is_some_and(|old| old.uid != put.uid) {
-            self.remove_node(&put.name);
-        }
         self.nodes.insert(put.name.clone(), row);
         self.emit(Event::Put(ObjectId::Node(put.name.clone())));
         Ok(outcome)
@@ -58,16 +55,9 @@ impl Model {
         if row.uid != delete.uid {
             return Ok(not_held(Some((row.uid.clone(), row.stamp.revision))));
         }
-        self.remove_node(&delete.name);
+        self.nodes.remove(&delete.name);
+        self.emit(Event::Deleted(ObjectId::Node(delete.name.clone())));
         Ok(Outcome::default())
-    }
-
-    fn remove_node(&mut self, name: &Name) {
-        self.nodes.remove(name);
-        self.emit(Event::Deleted(ObjectId::Node(name.clone())));
-        for address in self.carried_by(name) {
-            self.unplace(address, MoveReason::NodeGone);
-        }
     }
 
     pub(super) fn put_settings(&mut self, put: &PutSettings) -> Verdict {
@@ -120,17 +110,8 @@ impl Model {
         if left > 0 && !drain.force {
             return Err(Rejection::NoRoom { node: drain.node.clone(), left: count(left), carried: count(carried.len()) });
         }
-        let mut outcome = Outcome::default();
-        if !hash {
-            outcome.moves.extend(carried.into_iter().map(|address| Move {
-                egress: self.placements[&address].egress.clone(),
-                address,
-                from: Some(drain.node.clone()),
-                to: after.placements.get(&address).map(|row| row.node.clone()),
-            }));
-        }
         self.set_drained(&drain.node, true);
-        Ok(outcome)
+        Ok(Outcome::default())
     }
 
     pub(super) fn undrain(&mut self, undrain: &Undrain) -> Verdict {

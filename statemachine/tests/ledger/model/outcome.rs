@@ -1,10 +1,10 @@
 //! Causes, rejections, and what an outcome says once everything that follows has happened.
 
 use holdfast_statemachine::command::{ObjectId, Owner, OwnerRef, PodOwner};
-use holdfast_statemachine::outcome::{Granted, Note};
+use holdfast_statemachine::outcome::{Granted, Move, Note};
 use holdfast_statemachine::row::Holder;
 use holdfast_statemachine::{
-    Action, Cause, Command, Event, Name, Outcome, PoolId, PoolKind, Rejection, Revision, Source, address,
+    Action, Cause, Change, Command, Event, Name, Outcome, PoolId, PoolKind, Rejection, Revision, Source, address,
 };
 
 use super::Model;
@@ -69,6 +69,19 @@ pub fn cause(command: &Command) -> Cause {
     Cause::Command { name: name.into(), object, source: command.source.to_string().into() }
 }
 
+/// The move that a change is, if it is one.
+fn moved(change: &Change) -> Option<Move> {
+    match &change.event {
+        Event::Placed { address, egress, from, to, .. } => {
+            Some(Move { egress: egress.clone(), address: *address, from: from.clone(), to: Some(to.clone()) })
+        }
+        Event::Unplaced { address, egress, from, .. } => {
+            Some(Move { egress: egress.clone(), address: *address, from: Some(from.clone()), to: None })
+        }
+        _ => None,
+    }
+}
+
 impl Model {
     /// Fills in what is the same for every command of a kind.
     pub(super) fn complete(&self, action: &Action, before: &Model, outcome: &mut Outcome) {
@@ -83,7 +96,7 @@ impl Model {
             Action::DeletePool(delete) => outcome.notes.extend(self.note_retired(&delete.pool)),
             Action::Reserve(reserve) => {
                 if let Some(row) = self.reservations.get(&reserve.id) {
-                    outcome.waiting.extend(row.waiting.iter().map(|(_, waiting)| waiting.clone()));
+                    outcome.waiting.extend(row.waiting.iter().flat_map(|(_, waiting)| waiting.clone()));
                 }
                 let id = reserve.id.clone();
                 self.say_granted(before, &Holder::Ordinal { id, ordinal: 0, former: false }, outcome);
@@ -93,6 +106,9 @@ impl Model {
                 let waiting = items.iter().filter_map(|item| item.waiting.as_ref());
                 outcome.waiting.extend(waiting.map(|(_, waiting)| waiting.clone()));
                 self.say_granted(before, &Holder::Egress { name: put.name.clone() }, outcome);
+            }
+            Action::Drain(_) | Action::Undrain(_) => {
+                outcome.moves = self.changes[before.changes.len()..].iter().filter_map(moved).collect();
             }
             Action::Grant(grant) => self.complete_grant(&grant.owner, outcome),
             _ => {}
@@ -105,7 +121,7 @@ impl Model {
         {
             outcome.granted = self.used_by_pod(&id, ordinal);
             let waiting = self.reservations[&id].waiting.iter();
-            outcome.waiting.extend(waiting.map(|(_, waiting)| waiting.clone()));
+            outcome.waiting.extend(waiting.flat_map(|(_, waiting)| waiting.clone()));
             return;
         }
         let holder = match owner {

@@ -135,36 +135,64 @@ impl Model {
         self.emit(Event::Placed { address, egress: egress.clone(), from, to: to.clone(), why });
     }
 
+    /// Why an address cannot stay on its Node.
+    fn left_why(&self, node: &Name, pool: &PoolId) -> Option<MoveReason> {
+        if !self.nodes.contains_key(node) {
+            return Some(MoveReason::NodeGone);
+        }
+        match self.impossible(node, pool)? {
+            Ineligible::NotReady => Some(MoveReason::NodeNotReady),
+            Ineligible::NotLinux | Ineligible::SelectorMismatch => Some(MoveReason::NodeMismatch),
+            Ineligible::Drained => Some(MoveReason::NodeDrained),
+            Ineligible::AtCapacity { .. } => None,
+        }
+    }
+
     /// After every deadline and command, but for `consistent-hash`: what became impossible ends, what is
     /// homeless is placed.
     pub(super) fn place(&mut self) {
         if self.settings.policy == Policy::ConsistentHash {
             return;
         }
+        let mut at = self.where_all_are();
+        let mut left = BTreeMap::new();
         for (address, _, pool) in self.in_order() {
-            let Some(row) = self.placements.get(&address) else { continue };
-            match self.impossible(&row.node, &pool) {
-                Some(Ineligible::NotReady) => self.unplace(address, MoveReason::NodeNotReady),
-                Some(Ineligible::NotLinux | Ineligible::SelectorMismatch) => {
-                    self.unplace(address, MoveReason::NodeMismatch);
-                }
-                Some(Ineligible::Drained) => self.unplace(address, MoveReason::NodeDrained),
-                Some(Ineligible::AtCapacity { .. }) | None => {}
+            if let Some(why) = at.get(&address).and_then(|node| self.left_why(node, &pool)) {
+                at.remove(&address);
+                left.insert(address, why);
             }
         }
-        for node in self.nodes.keys().cloned().collect::<Vec<_>>() {
-            while self.carried_by(&node).len() > self.capacity(&node) as usize {
-                let carried = self.carried_by(&node);
-                let unpinned = carried.iter().rev().find(|address| !self.placements[*address].pinned);
-                let last = *unpinned.or(carried.last()).expect("it carries more than none");
-                self.unplace(last, MoveReason::OverCapacity);
+        for node in self.nodes.keys() {
+            let carried: Vec<IpAddr> =
+                self.in_order().into_iter().map(|(address, ..)| address).filter(|a| at.get(a) == Some(node)).collect();
+            let (pinned, unpinned): (Vec<IpAddr>, Vec<IpAddr>) =
+                carried.iter().partition(|address| self.placements[*address].pinned);
+            let excess = carried.len().saturating_sub(self.capacity(node) as usize);
+            for address in unpinned.into_iter().rev().chain(pinned.into_iter().rev()).take(excess) {
+                at.remove(&address);
+                left.insert(address, MoveReason::OverCapacity);
             }
         }
         for (address, egress, pool) in self.in_order() {
-            if !self.placements.contains_key(&address)
-                && let Some(node) = self.choose(&self.where_all_are(), address, &egress, &pool)
+            if !at.contains_key(&address)
+                && let Some(node) = self.choose(&at, address, &egress, &pool)
             {
-                self.move_to(address, &egress, &node, false, MoveReason::Homeless);
+                at.insert(address, node);
+            }
+        }
+        self.change_to(&at, |address, _| left.get(&address).copied().unwrap_or(MoveReason::Homeless));
+    }
+
+    /// Tells, in order of addresses, what differs from the placements as they are. `why`: of what had a Node.
+    fn change_to(&mut self, at: &BTreeMap<IpAddr, Name>, why: impl Fn(IpAddr, &Name) -> MoveReason) {
+        for (address, egress, _) in self.in_order() {
+            let from = self.placements.get(&address).map(|row| row.node.clone());
+            match (from, at.get(&address)) {
+                (Some(from), Some(to)) if from == *to => {}
+                (Some(from), Some(to)) => self.move_to(address, &egress, to, false, why(address, &from)),
+                (None, Some(to)) => self.move_to(address, &egress, to, false, MoveReason::Homeless),
+                (Some(from), None) => self.unplace(address, why(address, &from)),
+                (None, None) => {}
             }
         }
     }
@@ -175,21 +203,14 @@ impl Model {
             return;
         }
         let mut at = BTreeMap::new();
+        let mut left = BTreeMap::new();
         for (address, egress, pool) in self.in_order() {
             if let Some(node) = self.choose(&at, address, &egress, &pool) {
                 at.insert(address, node);
             }
+            let from = self.placements.get(&address);
+            left.insert(address, from.and_then(|row| self.left_why(&row.node, &pool)));
         }
-        for (address, egress, _) in self.in_order() {
-            let from = self.placements.get(&address).map(|row| row.node.clone());
-            match at.get(&address) {
-                Some(to) if from.as_ref() != Some(to) => {
-                    let why = if from.is_some() { MoveReason::Recomputed } else { MoveReason::Homeless };
-                    self.move_to(address, &egress, to, false, why);
-                }
-                None => self.unplace(address, MoveReason::Recomputed),
-                Some(_) => {}
-            }
-        }
+        self.change_to(&at, |address, _| left[&address].unwrap_or(MoveReason::Recomputed));
     }
 }

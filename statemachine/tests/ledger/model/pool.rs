@@ -116,7 +116,7 @@ impl Model {
             Some(waiting) if recorded.as_ref().map(|(_, w)| w) != Some(&waiting) => {
                 let since = recorded.map_or(self.clock.revision + 1, |(since, _)| since);
                 self.pools.get_mut(id).expect("it is there").waiting = Some((since, waiting.clone()));
-                self.emit(Event::Waits { object: ObjectId::Pool(id.clone()), item: None, waiting });
+                self.emit(Event::Waits { object: ObjectId::Pool(id.clone()), item: None, waiting: vec![waiting] });
             }
             Some(_) => {}
         }

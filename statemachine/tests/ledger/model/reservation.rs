@@ -100,7 +100,7 @@ impl Model {
         row.waiting = None;
         let stamp = self.emit(Event::Deleted(ObjectId::Reservation(id.clone())));
         self.reservations.get_mut(id).expect("it is there").stamp = stamp;
-        self.settle(id, Some(before));
+        self.settle_released(id, before);
         Ok(Outcome::default())
     }
 
@@ -184,14 +184,15 @@ impl Model {
                 self.free(address, true);
             }
         }
-        let created = !self.reservations.contains_key(id);
         if self.is_bound(id, ordinal) {
             self.unbind(id, ordinal);
         }
         let elsewhere = self.bound_where(|b| b.pod.namespace == pod.namespace && b.pod.name == pod.name);
         if let Some((other, at)) = &elsewhere {
             self.unbind(other, *at);
+            self.settle_ordinal(other, *at);
         }
+        let created = !self.reservations.contains_key(id);
         if created {
             let row = ReservationRow {
                 source: source.clone(),
@@ -214,10 +215,7 @@ impl Model {
         if created {
             self.reservations.get_mut(id).expect("just made").stamp = stamp;
         }
-        self.settle(id, None);
-        if let Some((other, _)) = elsewhere.filter(|(other, _)| other != id) {
-            self.settle(&other, None);
-        }
+        self.settle_ordinal(id, ordinal);
     }
 
     pub(super) fn unbind(&mut self, id: &StatefulSetId, ordinal: u32) {

@@ -15,10 +15,8 @@ use super::search::{Wanted, ip_pool};
 struct Served {
     /// Needs that were met.
     count: usize,
-    /// Whether needs were left that step 3 could not meet, or a pool was unknown.
-    failed: bool,
-    /// What is to be recorded.
-    waiting: Option<Waiting>,
+    /// What is to be recorded; nothing but `FixedAddressMissing` if all needs were met.
+    waiting: Vec<Waiting>,
 }
 
 fn holder(id: &StatefulSetId, ordinal: u32, former: bool) -> Holder {
@@ -39,8 +37,22 @@ impl Model {
         self.adopt_former(id);
         let served = self.serve(id);
         self.free_former(id);
-        self.free_ordinals(id, before);
+        self.free_ordinals(id, before, None);
         self.record_waiting(id, served.waiting);
+        self.forget_if_empty(id);
+    }
+
+    /// What a release leaves of it: steps 4 and 5.
+    pub(super) fn settle_released(&mut self, id: &StatefulSetId, before: Retention) {
+        self.free_former(id);
+        self.free_ordinals(id, Some(before), None);
+        self.forget_if_empty(id);
+    }
+
+    /// What a bind or an unbind changes: step 4 for this ordinal, and the end of the reservation.
+    pub(super) fn settle_ordinal(&mut self, id: &StatefulSetId, ordinal: u32) {
+        self.free_former(id);
+        self.free_ordinals(id, None, Some(ordinal));
         self.forget_if_empty(id);
     }
 
@@ -49,9 +61,9 @@ impl Model {
         let mut trial = self.clone();
         trial.adopt_former(id);
         let served = trial.serve(id);
-        let recorded = self.reservations[id].waiting.as_ref().map(|(_, waiting)| waiting);
-        let only_missing = matches!(recorded, Some(Waiting::FixedAddressMissing { .. }));
-        let met = !served.failed && (served.count > 0 || !only_missing);
+        let is_missing = |waiting: &Waiting| matches!(waiting, Waiting::FixedAddressMissing { .. });
+        let waits_for_else = self.reservations[id].waiting.iter().any(|(_, waiting)| !waiting.iter().all(is_missing));
+        let met = served.waiting.iter().all(is_missing) && (waits_for_else || served.count > 0);
         if met {
             self.settle(id, None);
         }
@@ -94,46 +106,48 @@ impl Model {
 
     /// Steps 2 and 3.
     fn serve(&mut self, id: &StatefulSetId) -> Served {
-        let nothing = Served { count: 0, failed: false, waiting: None };
+        let nothing = Served { count: 0, waiting: Vec::new() };
         let Some(spec) = self.spec(id).filter(|spec| !spec.pools.is_empty()) else { return nothing };
         let named: Vec<PoolId> = spec.pools.iter().map(ip_pool).collect();
         let unknown: Vec<PoolId> = named.iter().filter(|pool| !self.pools.contains_key(*pool)).cloned().collect();
         if !unknown.is_empty() {
-            return Served { count: 0, failed: true, waiting: Some(Waiting::UnknownPool { pools: unknown }) };
+            return Served { count: 0, waiting: vec![Waiting::UnknownPool { pools: unknown }] };
         }
         let families: Vec<Family> =
             Family::ALL.into_iter().filter(|family| named.iter().any(|pool| self.family(pool) == *family)).collect();
         let wanted: Vec<u32> = (spec.start..spec.start + spec.replicas).collect();
         let mut served = wanted.len();
-        let mut missing = None;
+        let mut missing = Vec::new();
         for family in &families {
             let listed = fixed(&spec, *family).len();
             if listed > 0 && listed < wanted.len() {
                 served = served.min(listed);
                 let count = u32::try_from(wanted.len() - listed).expect("no more than replicas");
-                missing = missing.or(Some(Waiting::FixedAddressMissing {
-                    family: *family,
-                    first_ordinal: wanted[listed],
-                    count,
-                }));
+                missing.push(Waiting::FixedAddressMissing { family: *family, first_ordinal: wanted[listed], count });
             }
         }
         let mut plan = Vec::new();
-        let mut failure = None;
-        for family in families {
+        let mut waiting = Vec::new();
+        for family in families.iter().copied() {
             let needs: Vec<u32> = wanted[..served].iter().copied().filter(|o| self.needs(id, &spec, *o, family)).collect();
             let pools: Vec<PoolId> = named.iter().filter(|pool| self.family(pool) == family).cloned().collect();
             match self.find(id, &spec, family, &pools, &needs) {
                 Ok(found) => plan.extend(needs.into_iter().zip(found)),
-                Err(waiting) => failure = failure.or(Some(waiting)),
+                Err(why) => waiting.push(why),
             }
         }
-        if failure.is_some() {
-            return Served { count: 0, failed: true, waiting: failure };
+        if let Some(address) = spec.fixed.iter().copied().find(|address| !families.contains(&Family::of(*address)))
+            && !wanted.is_empty()
+        {
+            waiting.push(Waiting::AddressOutside { address, pools: Vec::new() });
         }
-        let count = plan.len();
-        self.grant_plan(id, plan);
-        Served { count, failed: false, waiting: missing }
+        let mut count = 0;
+        if waiting.is_empty() {
+            count = plan.len();
+            self.grant_plan(id, plan);
+        }
+        waiting.extend(missing);
+        Served { count, waiting }
     }
 
     fn grant_plan(&mut self, id: &StatefulSetId, plan: Vec<(u32, (PoolId, IpAddr))>) {
@@ -258,11 +272,11 @@ impl Model {
     }
 
     /// Step 4 (b) to (d).
-    fn free_ordinals(&mut self, id: &StatefulSetId, before: Option<Retention>) {
+    fn free_ordinals(&mut self, id: &StatefulSetId, before: Option<Retention>, only: Option<u32>) {
         let row = self.reservations[id].clone();
         let rule = rule(&row);
         let wants_nothing = row.spec.as_ref().is_some_and(|spec| spec.pools.is_empty());
-        for ordinal in self.known_ordinals(id) {
+        for ordinal in self.known_ordinals(id).into_iter().filter(|ordinal| only.is_none_or(|only| only == *ordinal)) {
             let has_row = self.ordinals.contains_key(&(id.clone(), ordinal));
             let bound = self.is_bound(id, ordinal);
             if bound || Model::is_wanted(row.spec.as_ref(), ordinal) {
@@ -300,22 +314,19 @@ impl Model {
     }
 
     /// Step 5: what is recorded as waited for.
-    fn record_waiting(&mut self, id: &StatefulSetId, waiting: Option<Waiting>) {
+    fn record_waiting(&mut self, id: &StatefulSetId, waiting: Vec<Waiting>) {
         let next = self.clock.revision + 1;
         let row = self.reservations.get_mut(id).expect("it is there");
         let object = ObjectId::Reservation(id.clone());
-        match (row.waiting.clone(), waiting) {
-            (None, None) => {}
-            (Some(_), None) => {
-                row.waiting = None;
+        let recorded = row.waiting.clone();
+        if waiting.is_empty() {
+            row.waiting = None;
+            if recorded.is_some() {
                 self.emit(Event::Met { object, item: None });
             }
-            (recorded, Some(waiting)) => {
-                if recorded.as_ref().map(|(_, w)| w) != Some(&waiting) {
-                    row.waiting = Some((recorded.map_or(next, |(since, _)| since), waiting.clone()));
-                    self.emit(Event::Waits { object, item: None, waiting });
-                }
-            }
+        } else if recorded.as_ref().map(|(_, recorded)| recorded) != Some(&waiting) {
+            row.waiting = Some((recorded.map_or(next, |(since, _)| since), waiting.clone()));
+            self.emit(Event::Waits { object, item: None, waiting });
         }
     }
 
