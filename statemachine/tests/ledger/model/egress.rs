@@ -65,7 +65,8 @@ impl Model {
 
     fn egress_holds(&self, name: &Name, item: &EgressItemRow) -> bool {
         item.asked.or(item.chosen).is_some_and(|address| {
-            self.grants.get(&address).is_some_and(|row| row.holder == Holder::Egress { name: name.clone() })
+            let ours = Holder::Egress { name: name.clone() };
+            self.grants.get(&address).is_some_and(|row| row.holder == ours && Some(&row.pool.name) == item.pool.as_ref())
         })
     }
 
@@ -109,8 +110,9 @@ impl Model {
         };
         self.egresses.insert(name.clone(), row);
         self.emit(Event::Put(ObjectId::Egress(name.clone())));
-        for address in former.iter().filter_map(EgressItemRow::granted) {
-            if !items.iter().any(|item| item.pool.is_some() && item.granted() == Some(address)) {
+        for old in former {
+            let keeps = |item: &&EgressItemRow| item.pool == old.pool && item.granted() == old.granted();
+            if let Some(address) = old.granted().filter(|_| !items.iter().any(|item| keeps(&item))) {
                 self.free(address, true);
             }
         }

@@ -44,7 +44,8 @@ impl Model {
     }
 
     pub(super) fn grant(&mut self, source: &Source, grant: &Grant) -> Verdict {
-        if grant.pools.is_empty() {
+        let of_ordinal = matches!(&grant.owner, Owner::Pod(PodOwner { ordinal: Some(_), .. }));
+        if grant.pools.is_empty() && !of_ordinal {
             return Err(malformed("pools"));
         }
         for family in Family::ALL {
@@ -71,6 +72,9 @@ impl Model {
     fn grant_owner(&mut self, owner: &Holder, grant: &Grant) -> Verdict {
         let pools: Vec<PoolId> =
             grant.pools.iter().map(|name| PoolId { kind: grant.kind, name: name.clone() }).collect();
+        if let Some(unknown) = pools.iter().find(|pool| !self.pools.contains_key(*pool)) {
+            return Err(Rejection::Unknown { kind: kind_of(unknown), name: unknown.name.clone() });
+        }
         let held = self.held_by(owner);
         if let Some(first) = held.first() {
             let recorded = self.grants[first].holder.clone();
@@ -97,27 +101,25 @@ impl Model {
         for address in held {
             let mut of_family = asked.iter().filter(|a| Family::of(**a) == Family::of(*address));
             let as_asked = of_family.next().is_none_or(|a| a == address);
-            if !pools.contains(&self.grants[address].pool) || !as_asked {
+            let pool = &self.grants[address].pool;
+            if !pools.contains(pool) || !self.gives(pool, *address) || !as_asked {
                 return Some(*address);
             }
         }
-        let known = pools.iter().filter(|pool| self.pools.contains_key(*pool));
         let covered = |family| held.iter().any(|address| Family::of(*address) == family);
-        let mut families = known.map(|pool| self.family(pool));
+        let mut families = pools.iter().map(|pool| self.family(pool));
         families.any(|family| !covered(family)).then(|| held[0])
     }
 
     fn grant_new(&mut self, owner: &Holder, pools: &[PoolId], asked: &[IpAddr]) -> Verdict {
-        if let Some(unknown) = pools.iter().find(|pool| !self.pools.contains_key(*pool)) {
-            return Err(Rejection::Unknown { kind: kind_of(unknown), name: unknown.name.clone() });
-        }
         let mut found = Vec::new();
         for family in Family::ALL {
             let asked = asked.iter().copied().find(|address| Family::of(*address) == family);
             let of_family: Vec<PoolId> = pools.iter().filter(|pool| self.family(pool) == family).cloned().collect();
             if let Some(address) = asked {
                 let pool = of_family.iter().find(|pool| self.gives(pool, address));
-                let pool = pool.ok_or_else(|| Rejection::AddressOutside { address, pools: pools.to_vec() })?;
+                let said = if of_family.is_empty() { pools.to_vec() } else { of_family.clone() };
+                let pool = pool.ok_or(Rejection::AddressOutside { address, pools: said })?;
                 if let Some(row) = self.grants.get(&address) {
                     return Err(Rejection::AddressHeld { address, by: row.holder.clone() });
                 }

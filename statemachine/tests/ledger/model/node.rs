@@ -133,8 +133,9 @@ impl Model {
         let granted: Vec<IpAddr> = row.items.iter().filter_map(|item| item.granted()).collect();
         match address {
             Some(address) if granted.contains(&address) => Ok(address),
-            None if row.items.len() == 1 && granted.len() == 1 => Ok(granted[0]),
-            _ => Err(unknown("address", &address.map(|a| a.to_string()).unwrap_or_default())),
+            None if granted.len() > 1 => Err(malformed("address")),
+            None if granted.len() == 1 => Ok(granted[0]),
+            _ => Err(unknown("address", &address.map_or(egress.to_string(), |a| a.to_string()))),
         }
     }
 

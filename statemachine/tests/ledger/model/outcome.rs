@@ -93,7 +93,7 @@ impl Model {
                 outcome.waiting.extend(row.waiting.iter().map(|(_, waiting)| waiting.clone()));
                 outcome.notes.extend(self.note_retired(&put.pool));
             }
-            Action::DeletePool(delete) => outcome.notes.extend(self.note_retired(&delete.pool)),
+            Action::DeletePool(delete) if outcome.changed => outcome.notes.extend(self.note_retired(&delete.pool)),
             Action::Reserve(reserve) => {
                 if let Some(row) = self.reservations.get(&reserve.id) {
                     outcome.waiting.extend(row.waiting.iter().flat_map(|(_, waiting)| waiting.clone()));
@@ -120,8 +120,8 @@ impl Model {
             && let Some((id, ordinal)) = self.bound_where(|b| b.pod.uid == pod.uid)
         {
             outcome.granted = self.used_by_pod(&id, ordinal);
-            let waiting = self.reservations[&id].waiting.iter();
-            outcome.waiting.extend(waiting.flat_map(|(_, waiting)| waiting.clone()));
+            let named = pod.ordinal.as_ref().and_then(|(named, _)| self.reservations.get(named)?.waiting.as_ref());
+            outcome.waiting.extend(named.into_iter().flat_map(|(_, waiting)| waiting.clone()));
             return;
         }
         let holder = match owner {

@@ -219,9 +219,9 @@ impl Model {
         let id = &put.pool;
         if self.overlap(id, ranges).is_some() {
             self.remove_pool(id);
-            self.settle_those_naming(id);
             self.declare_pool(source, put, Vec::new());
             self.try_or_wait(id, ranges);
+            self.settle_those_naming(id);
             return;
         }
         let former = self.pools[id].clone();
