@@ -156,6 +156,12 @@ impl Model {
         self.noted.clear();
         match self.act(&command.source, &command.action) {
             Ok(mut outcome) => {
+                let deleted = self.clock.revision > before.clock.revision;
+                match &command.action {
+                    Action::PutPool(put) => outcome.notes.extend(self.note_retired(&put.pool)),
+                    Action::DeletePool(delete) if deleted => outcome.notes.extend(self.note_retired(&delete.pool)),
+                    _ => {}
+                }
                 self.follow();
                 self.complete(&command.action, &before, &mut outcome);
                 Ok(outcome)

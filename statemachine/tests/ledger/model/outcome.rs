@@ -91,9 +91,7 @@ impl Model {
             Action::PutPool(put) => {
                 let row = &self.pools[&put.pool];
                 outcome.waiting.extend(row.waiting.iter().map(|(_, waiting)| waiting.clone()));
-                outcome.notes.extend(self.note_retired(&put.pool));
             }
-            Action::DeletePool(delete) if outcome.changed => outcome.notes.extend(self.note_retired(&delete.pool)),
             Action::Reserve(reserve) => {
                 if let Some(row) = self.reservations.get(&reserve.id) {
                     outcome.waiting.extend(row.waiting.iter().flat_map(|(_, waiting)| waiting.clone()));
