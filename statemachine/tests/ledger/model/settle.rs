@@ -199,7 +199,7 @@ impl Model {
             block_required: spec.contiguity == Contiguity::Required,
         };
         self.search(&wanted, &order).ok_or_else(|| {
-            let tried: Vec<_> = order.iter().map(|pool| self.room(pool, needs.len())).collect();
+            let tried: Vec<_> = pools.iter().map(|pool| self.room(pool, needs.len())).collect();
             if tried.iter().any(|room| room.free >= room.needed) {
                 Waiting::NoBlock { family, tried }
             } else {
