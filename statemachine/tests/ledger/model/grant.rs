@@ -10,7 +10,7 @@ use holdfast_statemachine::outcome::Note;
 use holdfast_statemachine::row::Holder;
 use holdfast_statemachine::{Family, Name, Outcome, PoolId, PoolKind, Rejection, Revision, Source, Waiting};
 
-use super::outcome::{kind_of, malformed, not_held, other_source};
+use super::outcome::{kind_of, malformed, not_held};
 use super::reservation::pod_ref;
 use super::search::{Wanted, same_owner};
 use super::{Model, Verdict};
@@ -20,6 +20,18 @@ fn holder_of(owner: &Owner, source: &Source) -> Holder {
         Owner::Named { name, uid } => Holder::Named { name: name.clone(), uid: uid.clone(), source: source.clone() },
         Owner::Pod(pod) => Holder::Pod { pod: pod_ref(pod), source: source.clone() },
     }
+}
+
+/// Only the source that recorded a grant or a binding, or `api`, may end it.
+fn may_end(source: &Source, recorded: &Source, kind: &str, owner: &OwnerRef) -> Result<(), Rejection> {
+    if source == recorded || *source == Source::Api {
+        return Ok(());
+    }
+    let name = match owner {
+        OwnerRef::Named(name) => name.clone(),
+        OwnerRef::Pod(namespace, name) => format!("{namespace}/{name}").into(),
+    };
+    Err(Rejection::OtherSource { kind: kind.into(), name, source_of: recorded.clone() })
 }
 
 fn uid_and_source(holder: &Holder) -> (&Name, &Source) {
@@ -162,7 +174,7 @@ impl Model {
             let pod = row.pod.as_ref().expect("it is bound");
             let right = pod.pod.uid == release.uid;
             if right || held.is_empty() {
-                self.may_end(source, &pod.source, &release.owner)?;
+                may_end(source, &pod.source, "Pod", &release.owner)?;
             }
             if right {
                 self.unbind(id, *ordinal);
@@ -175,7 +187,7 @@ impl Model {
         }
         let Some(first) = held.first() else { return Ok(not_held(self.bound_stands(bound))) };
         let (uid, recorded) = uid_and_source(&self.grants[first].holder);
-        self.may_end(source, recorded, &release.owner)?;
+        may_end(source, recorded, "owner", &release.owner)?;
         let revision_fits = |revision| held.iter().any(|address| self.grants[address].stamp.revision == revision);
         if *uid != release.uid || !release.revision.is_none_or(revision_fits) {
             let stands = Some((uid.clone(), self.grants[first].stamp.revision));
@@ -192,18 +204,6 @@ impl Model {
         Some((row.pod.as_ref()?.pod.uid.clone(), row.stamp.revision))
     }
 
-    #[allow(clippy::unused_self)]
-    fn may_end(&self, source: &Source, recorded: &Source, owner: &OwnerRef) -> Result<(), Rejection> {
-        if source == recorded || *source == Source::Api {
-            return Ok(());
-        }
-        Err(match owner {
-            OwnerRef::Pod(namespace, name) => other_source(&ObjectId::Pod(namespace.clone(), name.clone()), recorded),
-            OwnerRef::Named(name) => {
-                Rejection::OtherSource { kind: "owner".into(), name: name.clone(), source_of: recorded.clone() }
-            }
-        })
-    }
 
     pub(super) fn sweep(&mut self, source: &Source, sweep: &Sweep) -> Verdict {
         if sweep.gone.len() > 1000 {
