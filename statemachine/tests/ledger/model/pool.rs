@@ -180,7 +180,9 @@ impl Model {
             {
                 let item = self.item_of(name, address);
                 homeless.push((name.clone(), item));
+                let used = self.pools[id].used;
                 self.free(address, false);
+                self.pools.get_mut(id).expect("it is there").used = used;
             }
         }
         let left = outside.iter().any(|address| self.grants.contains_key(address));

@@ -97,10 +97,10 @@ fn written(put: &PutPool, subnet: Option<Range>) -> Result<Vec<Written>, Rejecti
     }
     let whole = |i: usize| malformed(&format!("spec.ipRanges[{i}]"));
     if let Some(i) = ends.iter().position(|(a, b, _)| Family::of(*a) != Family::of(*b)) {
-        return Err(whole(i));
+        return Err(malformed(&format!("spec.ipRanges[{i}].end")));
     }
     if let Some(i) = ends.iter().position(|(a, b, _)| a > b) {
-        return Err(whole(i));
+        return Err(malformed(&format!("spec.ipRanges[{i}].end")));
     }
     let items: Vec<Written> = ends
         .into_iter()
