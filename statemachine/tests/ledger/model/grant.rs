@@ -49,9 +49,7 @@ impl Model {
 
     /// What a Pod holds outside reservations.
     pub(super) fn held_by_pod(&self, namespace: &Name, name: &Name) -> Vec<IpAddr> {
-        let of = |holder: &Holder| {
-            matches!(holder, Holder::Pod { pod, .. } if pod.namespace == *namespace && pod.name == *name)
-        };
+        let of = |holder: &Holder| matches!(holder, Holder::Pod { pod, .. } if pod.namespace == *namespace && pod.name == *name);
         self.grants.iter().filter(|(_, row)| of(&row.holder)).map(|(address, _)| *address).collect()
     }
 
@@ -199,11 +197,13 @@ impl Model {
         Ok(Outcome::default())
     }
 
-    fn bound_stands(&self, bound: Option<(holdfast_statemachine::command::StatefulSetId, u32)>) -> Option<(Name, Revision)> {
+    fn bound_stands(
+        &self,
+        bound: Option<(holdfast_statemachine::command::StatefulSetId, u32)>,
+    ) -> Option<(Name, Revision)> {
         let row = &self.ordinals[&bound?];
         Some((row.pod.as_ref()?.pod.uid.clone(), row.stamp.revision))
     }
-
 
     pub(super) fn sweep(&mut self, source: &Source, sweep: &Sweep) -> Verdict {
         if sweep.gone.len() > 1000 {
@@ -244,9 +244,7 @@ impl Model {
         let uid = gone.uid.clone();
         let verdict = match &gone.object {
             ObjectId::Pool(pool) => self.delete_pool(source, &DeletePool { pool: pool.clone(), uid }),
-            ObjectId::Reservation(id) => {
-                self.release_reservation(source, &ReleaseReservation { id: id.clone(), uid })
-            }
+            ObjectId::Reservation(id) => self.release_reservation(source, &ReleaseReservation { id: id.clone(), uid }),
             ObjectId::Egress(name) => self.delete_egress(source, &DeleteEgress { name: name.clone(), uid }),
             ObjectId::Node(name) => self.delete_node(source, &DeleteNode { name: name.clone(), uid }),
             ObjectId::Pod(namespace, name) => {
