@@ -1,26 +1,36 @@
-//! Compiles every `.proto` below `proto/`, without protoc.
+//! Compiles every `.proto` under `proto/`, without `protoc`. The descriptor set is kept for the reflection service.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use protox::prost::Message;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut protos = Vec::new();
-    find(Path::new("proto"), &mut protos)?;
-    protos.sort();
-    println!("cargo:rerun-if-changed=proto");
-    let set = protox::compile(&protos, ["proto"])?;
-    // Log entries and snapshots pass through without a copy.
-    tonic_prost_build::configure().bytes(".holdfast.raft.v1").compile_fds(set)?;
+    let root = Path::new("proto");
+    println!("cargo::rerun-if-changed=proto");
+    let mut files = Vec::new();
+    protos(root, &mut files)?;
+    files.sort();
+    let set = protox::compile(files, [root])?;
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    fs::write(out.join("descriptors.bin"), set.encode_to_vec())?;
+    // Maps are ordered, so that equal messages have equal bytes. Log entries and snapshots pass without a copy.
+    tonic_prost_build::configure()
+        .btree_map(".holdfast")
+        .bytes(".holdfast.raft.v1")
+        .include_file("packages.rs")
+        .compile_fds(set)?;
     Ok(())
 }
 
-fn find(dir: &Path, protos: &mut Vec<PathBuf>) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(dir)? {
+fn protos(directory: &Path, files: &mut Vec<PathBuf>) -> Result<(), Box<dyn Error>> {
+    for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         if path.is_dir() {
-            find(&path, protos)?;
-        } else if path.extension().is_some_and(|e| e == "proto") {
-            protos.push(path);
+            protos(&path, files)?;
+        } else if path.extension().is_some_and(|extension| extension == "proto") {
+            files.push(path);
         }
     }
     Ok(())
