@@ -1,9 +1,14 @@
 //! Holdfast's replication: three or five replicas agree on one log, and each applies it to its ledger.
 mod config;
 mod error;
+mod log_check;
+mod log_record;
+mod log_store;
 mod node;
 mod peer;
+mod snapshot_dir;
 mod status;
+mod types;
 
 pub use config::{Limits, NodeConfig, SnapshotPolicy, Timings};
 pub use error::{Error, MemberError, ProposeError, ReadError};
