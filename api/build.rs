@@ -15,8 +15,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let set = protox::compile(files, [root])?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("descriptors.bin"), set.encode_to_vec())?;
-    // Maps are ordered, so that equal messages have equal bytes.
-    tonic_prost_build::configure().btree_map(".holdfast").include_file("packages.rs").compile_fds(set)?;
+    // Maps are ordered, so that equal messages have equal bytes. Log entries and snapshots pass without a copy.
+    tonic_prost_build::configure()
+        .btree_map(".holdfast")
+        .bytes(".holdfast.raft.v1")
+        .include_file("packages.rs")
+        .compile_fds(set)?;
     Ok(())
 }
 

@@ -9,10 +9,13 @@
 
 pub mod address;
 pub mod change;
+pub mod codec;
 pub mod command;
 pub mod ledger;
 pub mod outcome;
 pub mod row;
+pub mod snapshot;
+pub mod store;
 pub mod tables;
 
 use std::sync::Arc;
@@ -23,6 +26,7 @@ pub use command::{Action, Command, Entry, Source};
 pub use ledger::{Applied, Ledger};
 pub use outcome::{Outcome, Rejection, Waiting};
 pub use row::{Key, PoolId, PoolKind, Row};
+pub use store::{Store, StoreError};
 pub use tables::Tables;
 
 /// A name or an id: cheap to copy, shared by every row that mentions it.

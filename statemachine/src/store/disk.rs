@@ -1,0 +1,197 @@
+//! One sled database: reading and checking all of it, and values too long for one.
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use sled::{Db, IVec, Tree};
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::key::{CHANGE, META, ROWS, ROWS_END, change_key, decode_key, part_key};
+use super::{Meta, StoreError};
+use crate::codec::{self, Kind};
+use crate::{Change, Key, Ledger, Revision, Row};
+
+/// sled keeps values beyond about 128 KiB in files that it never syncs, so a longer one is cut into parts of this many
+/// bytes.
+pub(crate) const PART_BYTES: usize = 32 * 1024;
+
+/// One sled database, open.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    pub(crate) tree: Tree,
+    db: Db,
+    path: PathBuf,
+}
+
+impl Disk {
+    /// Opens it, or makes a new one. sled panics on some kinds of damage: that too is an error here.
+    pub(crate) fn open(path: &Path, cache_bytes: u64) -> Result<Disk, StoreError> {
+        let config = sled::Config::new()
+            .path(path)
+            .cache_capacity(cache_bytes)
+            .flush_every_ms(None)
+            .mode(sled::Mode::HighThroughput);
+        let db = guard(|| Ok(config.open()?))?;
+        let tree = guard(|| Ok(db.open_tree("rows")?))?;
+        Ok(Disk { tree, db, path: path.to_owned() })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A value, put together from its parts.
+    pub(crate) fn value(&self, key: &[u8]) -> Result<Option<IVec>, StoreError> {
+        let Some(first) = self.tree.get(key)? else { return Ok(None) };
+        let parts = parts(&first);
+        if parts == 1 {
+            return Ok(Some(first));
+        }
+        let mut whole = first.to_vec();
+        for number in 1..parts {
+            match self.tree.get(part_key(key, number))? {
+                Some(part) => whole.extend_from_slice(&part),
+                None => return Err(StoreError::Damaged(format!("part {number} of {} is missing", key_text(key)))),
+            }
+        }
+        Ok(Some(IVec::from(whole)))
+    }
+
+    /// One change of the history.
+    pub(crate) fn change(&self, revision: Revision) -> Result<Option<Change>, StoreError> {
+        let key = change_key(revision);
+        self.value(&key)?.map(|bytes| decode_value(Kind::Change, &key, &bytes)).transpose()
+    }
+
+    /// All rows, checked: each decodes and is what its key says, and all together are what the store's own record says.
+    pub(crate) fn load(&self) -> Result<(Ledger, Meta), StoreError> {
+        guard(|| self.load_unguarded())
+    }
+
+    fn load_unguarded(&self) -> Result<(Ledger, Meta), StoreError> {
+        let meta = match self.tree.get(META)? {
+            Some(bytes) => decode_value(Kind::Meta, META, &bytes)?,
+            None => Meta::empty(),
+        };
+        let mut rows = Vec::new();
+        let mut digest = 0u128;
+        let mut whole = Vec::new();
+        let mut items = self.tree.range([ROWS]..[ROWS_END]);
+        while let Some(item) = items.next() {
+            let (key, first) = item?;
+            whole.clear();
+            whole.extend_from_slice(&first);
+            for number in 1..parts(&first) {
+                let (next, part) = items.next().transpose()?.unwrap_or_default();
+                if next != part_key(&key, number) {
+                    return Err(StoreError::Damaged(format!("part {number} of {} is missing", key_text(&key))));
+                }
+                whole.extend_from_slice(&part);
+            }
+            rows.push(decode_row(&key, &whole)?);
+            digest = digest.wrapping_add(row_digest(&key, &whole, &mut Vec::new()));
+        }
+        self.compare(&meta, rows.len() as u64, digest)?;
+        let ledger = Ledger::from_rows(rows).map_err(|bad| StoreError::Damaged(bad.to_string()))?;
+        if meta.position.is_some() && ledger.tables().clock().revision != meta.history.last() {
+            let (clock, last) = (ledger.tables().clock().revision, meta.history.last());
+            return Err(StoreError::Damaged(format!("the clock is at revision {clock}, the history ends at {last}")));
+        }
+        Ok((ledger, meta))
+    }
+
+    fn compare(&self, meta: &Meta, rows: u64, digest: u128) -> Result<(), StoreError> {
+        if (meta.rows, meta.digest) != (rows, digest) {
+            return Err(StoreError::Damaged(format!(
+                "{rows} rows with digest {digest:032x}, where {} with {:032x} were written",
+                meta.rows, meta.digest
+            )));
+        }
+        let changes = || self.tree.range([CHANGE]..[CHANGE + 1]);
+        let first = changes().next().transpose()?.map(|(key, _)| key);
+        let last = changes().next_back().transpose()?.map(|(key, _)| key);
+        let kept = meta.history.count() > 0;
+        let begins = |key: Option<IVec>, revision| key.is_some_and(|key| key.starts_with(&change_key(revision)));
+        let right =
+            if kept { begins(first, meta.history.first) && begins(last, meta.history.last()) } else { first.is_none() };
+        if right { Ok(()) } else { Err(StoreError::Damaged(format!("the history is not {:?}", meta.history))) }
+    }
+
+    /// Hands all that is written to the operating system.
+    pub(crate) fn flush(&self) -> Result<(), StoreError> {
+        self.db.flush()?;
+        Ok(())
+    }
+
+    /// Makes all that is written survive a loss of power.
+    pub(crate) fn sync(&self) -> Result<(), StoreError> {
+        self.flush()?;
+        sync_all(&self.path)
+    }
+}
+
+/// Syncs a directory and all below it.
+fn sync_all(path: &Path) -> Result<(), StoreError> {
+    for item in fs::read_dir(path).map_err(StoreError::io("list", path))? {
+        let below = item.map_err(StoreError::io("list", path))?.path();
+        if below.is_dir() {
+            sync_all(&below)?;
+        } else {
+            sync_path(&below)?;
+        }
+    }
+    sync_path(path)
+}
+
+/// Syncs one file or directory.
+pub(crate) fn sync_path(path: &Path) -> Result<(), StoreError> {
+    fs::File::open(path).and_then(|file| file.sync_all()).map_err(StoreError::io("sync", path))
+}
+
+fn guard<T>(work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+        Err(StoreError::Damaged(format!("sled gave up: {text}")))
+    })
+}
+
+/// How many parts the value has whose first part this is.
+pub(crate) fn parts(first: &[u8]) -> u16 {
+    if first.len() < PART_BYTES {
+        return 1;
+    }
+    let whole = codec::frame_bytes(first).unwrap_or(0);
+    u16::try_from(whole.div_ceil(PART_BYTES)).unwrap_or(1).max(1)
+}
+
+/// What a row adds to the digest. The buffer is overwritten.
+pub(crate) fn row_digest(key: &[u8], value: &[u8], buffer: &mut Vec<u8>) -> u128 {
+    buffer.clear();
+    buffer.extend_from_slice(key);
+    buffer.extend_from_slice(value);
+    xxh3_128(buffer)
+}
+
+pub(crate) fn decode_row(key: &[u8], value: &[u8]) -> Result<(Key, Row), StoreError> {
+    let row = decode_value(Kind::Row, key, value)?;
+    let key = decode_key(key).ok_or_else(|| StoreError::Damaged(format!("{} names no row", key_text(key))))?;
+    Ok((key, row))
+}
+
+pub(crate) fn decode_value<T: serde::de::DeserializeOwned>(
+    kind: Kind,
+    key: &[u8],
+    value: &[u8],
+) -> Result<T, StoreError> {
+    codec::decode(kind, value).map_err(|source| StoreError::Value { key: key_text(key), source })
+}
+
+/// A key for people to read.
+pub(crate) fn key_text(key: &[u8]) -> String {
+    match decode_key(key) {
+        Some(key) => format!("{key:?}"),
+        None => format!("key {}", key.escape_ascii()),
+    }
+}
