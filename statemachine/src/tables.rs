@@ -7,7 +7,7 @@ use crate::Name;
 use crate::command::StatefulSetId;
 use crate::row::{
     Clock, CoolingRow, EgressRow, GrantRow, Key, NodeRow, OrdinalRow, PlacementRow, PoolId, PoolRow, ReservationRow,
-    RetiredRow, Row, Settings,
+    RetiredRow, Row, Settings, Stamp,
 };
 
 /// All rows. Read freely; changed only through its methods, which note what was touched.
@@ -87,6 +87,22 @@ impl Tables {
     pub(crate) fn put_settings(&mut self, settings: Settings) {
         self.settings = settings;
         self.touched.insert(Key::Settings);
+    }
+
+    /// Notes when an address of a pool was last granted, bound or freed.
+    pub(crate) fn use_pool(&mut self, id: &PoolId, stamp: Stamp) {
+        if let Some(row) = self.pools.get_mut(id) {
+            row.used = stamp;
+            self.touched.insert(Key::Pool(id.clone()));
+        }
+    }
+
+    /// Notes when an Egress, or an address or placement of it, last changed.
+    pub(crate) fn stamp_egress(&mut self, name: &Name, stamp: Stamp) {
+        if let Some(row) = self.egresses.get_mut(name) {
+            row.stamp = stamp;
+            self.touched.insert(Key::Egress(name.clone()));
+        }
     }
 
     /// One row, if it is there. The clock and the settings always are.

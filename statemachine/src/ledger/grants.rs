@@ -1,0 +1,272 @@
+//! Grants to owners other than reservations and Egresses: machines, people, Pods without an ordinal.
+
+use std::net::IpAddr;
+
+use super::holding::OwnerKey;
+use super::reservations::not_held;
+use super::search::Ask;
+use super::{Ledger, malformed, same_source};
+use crate::command::{Contiguity, Grant, Owner, OwnerRef, PodOwner, ReleaseGrant, Source};
+use crate::outcome::{Granted, Outcome, Rejection};
+use crate::row::{GrantRow, Holder, PodRef, PoolId};
+use crate::{Family, Name};
+
+/// Longest name of an owner, in bytes.
+const MAX_OWNER: usize = 512;
+
+pub(super) fn owner_text(owner: &Owner) -> String {
+    match owner {
+        Owner::Named { name, .. } => name.to_string(),
+        Owner::Pod(pod) => format!("{}/{}", pod.namespace, pod.name),
+    }
+}
+
+fn check_grant(grant: &Grant) -> Result<(), Rejection> {
+    match &grant.owner {
+        Owner::Named { name, .. } if name.is_empty() || name.len() > MAX_OWNER => {
+            return Err(malformed("owner.name", name, "1 to 512 bytes"));
+        }
+        Owner::Pod(pod) if pod.uid.is_empty() => return Err(malformed("owner.pod.uid", "", "the Pod's UID")),
+        Owner::Named { .. } | Owner::Pod(_) => {}
+    }
+    if let Owner::Pod(PodOwner { ordinal: Some(_), .. }) = grant.owner {
+        return Ok(());
+    }
+    if grant.pools.is_empty() {
+        return Err(malformed("pools", "", "at least one pool"));
+    }
+    for family in Family::ALL {
+        let asked: Vec<String> =
+            grant.addresses.iter().filter(|a| Family::of(**a) == family).map(IpAddr::to_string).collect();
+        if asked.len() > 1 {
+            return Err(malformed("addresses", &asked.join(","), "at most one address of each family"));
+        }
+    }
+    Ok(())
+}
+
+fn holder(owner: &Owner, source: &Source) -> Holder {
+    match owner {
+        Owner::Named { name, uid } => {
+            Holder::Named { name: name.clone(), uid: uid.clone(), source: source.clone() }
+        }
+        Owner::Pod(pod) => Holder::Pod {
+            pod: PodRef {
+                namespace: pod.namespace.clone(),
+                name: pod.name.clone(),
+                uid: pod.uid.clone(),
+                container_id: pod.container_id.clone(),
+                interface: pod.interface.clone(),
+            },
+            source: source.clone(),
+        },
+    }
+}
+
+/// The UID and the source in a holder that has them.
+fn identity(holder: &Holder) -> Option<(&Name, &Source)> {
+    match holder {
+        Holder::Named { uid, source, .. } => Some((uid, source)),
+        Holder::Pod { pod, source } => Some((&pod.uid, source)),
+        Holder::Ordinal { .. } | Holder::Egress { .. } | Holder::Observed { .. } => None,
+    }
+}
+
+impl Ledger {
+    pub(super) fn grant_to_owner(&mut self, source: &Source, grant: &Grant) -> Result<Outcome, Rejection> {
+        check_grant(grant)?;
+        if let Owner::Pod(pod) = &grant.owner {
+            if let Some((id, ordinal)) = self.bound_by_uid.get(&pod.uid).cloned() {
+                return Ok(self.used_outcome(&id, ordinal));
+            }
+            if let Some((id, ordinal)) = &pod.ordinal {
+                return Ok(self.bind(source, pod, id, *ordinal, &grant.pools));
+            }
+        }
+        let pools: Vec<PoolId> =
+            grant.pools.iter().map(|name| PoolId { kind: grant.kind, name: name.clone() }).collect();
+        if let Some(missing) = pools.iter().find(|pool| !self.tables.pools().contains_key(*pool)) {
+            let kind = super::pools::kind_name(missing.kind);
+            return Err(Rejection::Unknown { kind: kind.into(), name: missing.name.clone() });
+        }
+        let new = holder(&grant.owner, source);
+        let held = self.held_by(&OwnerKey::of(&new));
+        if held.is_empty() {
+            return self.grant_new(new, &pools, &grant.addresses);
+        }
+        let same_uid = identity(&held[0].1.holder).map(|(uid, _)| uid) == identity(&new).map(|(uid, _)| uid);
+        if !same_uid && matches!(grant.owner, Owner::Pod(_)) {
+            return self.replace_pod(new, &held, &pools, &grant.addresses);
+        }
+        self.still_fits(&held, &pools, &grant.addresses)?;
+        if same_uid {
+            return Ok(granted(&held));
+        }
+        for (address, _) in &held {
+            self.transfer(*address, new.clone());
+        }
+        Ok(granted(&self.held_by(&OwnerKey::of(&new))))
+    }
+
+    /// What an owner holds, ascending.
+    fn held_by(&self, owner: &OwnerKey) -> Vec<(IpAddr, GrantRow)> {
+        let addresses = self.owned.get(owner).map(|pair| pair.addresses());
+        let row = |address: IpAddr| self.tables.grants().get(&address).map(|row| (address, row.clone()));
+        addresses.into_iter().flatten().filter_map(row).collect()
+    }
+
+    /// Whether what an owner holds is what is asked for.
+    fn still_fits(
+        &self,
+        held: &[(IpAddr, GrantRow)],
+        pools: &[PoolId],
+        asked: &[IpAddr],
+    ) -> Result<(), Rejection> {
+        let wrong = held.iter().find(|(address, row)| {
+            let by_name = asked.iter().find(|other| Family::of(**other) == Family::of(*address));
+            !pools.contains(&row.pool)
+                || !self.is_live(&row.pool, *address)
+                || by_name.is_some_and(|other| other != address)
+        });
+        let missing = pools.iter().any(|pool| {
+            let family = self.family_of(pool);
+            !held.iter().any(|(address, _)| Some(Family::of(*address)) == family)
+        });
+        match (wrong.or(held.first().filter(|_| missing)), wrong.is_some() || missing) {
+            (Some((address, row)), true) => Err(Rejection::OwnerHolds {
+                owner: row.holder.clone(),
+                address: *address,
+                pool: row.pool.clone(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// A Pod of the same name was there before: its addresses are freed, and the grant is new, or nothing happens.
+    fn replace_pod(
+        &mut self,
+        new: Holder,
+        held: &[(IpAddr, GrantRow)],
+        pools: &[PoolId],
+        asked: &[IpAddr],
+    ) -> Result<Outcome, Rejection> {
+        let mut trial = self.clone();
+        for (address, _) in held {
+            trial.release(*address);
+        }
+        let outcome = trial.grant_new(new, pools, asked)?;
+        *self = trial;
+        Ok(outcome)
+    }
+
+    /// One address of each family named, all or none.
+    fn grant_new(&mut self, new: Holder, pools: &[PoolId], asked: &[IpAddr]) -> Result<Outcome, Rejection> {
+        let owner = OwnerKey::of(&new);
+        let mut chosen: Vec<(PoolId, IpAddr)> = Vec::new();
+        for family in Family::ALL {
+            let of_family: Vec<PoolId> =
+                pools.iter().filter(|pool| self.family_of(pool) == Some(family)).cloned().collect();
+            let by_name = asked.iter().find(|address| Family::of(**address) == family);
+            if let Some(address) = by_name {
+                chosen.push((self.asked_for(&of_family, *address)?, *address));
+            } else if !of_family.is_empty() {
+                let contiguity = Contiguity::Preferred;
+                let ask = Ask { owner: &owner, pools: &of_family, count: 1, headroom: 0, contiguity };
+                let found = self.search(&ask).and_then(|(pool, addresses)| Some((pool, *addresses.first()?)));
+                chosen.push(found.ok_or_else(|| self.exhausted(&of_family))?);
+            }
+        }
+        let mut outcome = Outcome::default();
+        for (pool, address) in &chosen {
+            outcome.notes.extend(self.notes_on(&owner, pool, *address));
+        }
+        for (pool, address) in chosen {
+            let stamp = self.grant(address, &pool, new.clone());
+            let run = Granted { pool, first: address, count: 1, ordinal: None, revision: stamp.revision };
+            outcome.granted.push(run);
+        }
+        Ok(outcome)
+    }
+
+    fn asked_for(&self, pools: &[PoolId], address: IpAddr) -> Result<PoolId, Rejection> {
+        let Some(pool) = self.pool_giving(pools, address) else {
+            return Err(Rejection::AddressOutside { address, pools: pools.to_vec() });
+        };
+        match self.tables.grants().get(&address) {
+            Some(row) => Err(Rejection::AddressHeld { address, by: row.holder.clone() }),
+            None => Ok(pool.clone()),
+        }
+    }
+
+    fn exhausted(&self, pools: &[PoolId]) -> Rejection {
+        match self.rooms(pools, 1).pop() {
+            Some(room) => Rejection::PoolExhausted {
+                pool: room.pool,
+                needed: room.needed,
+                free: room.free,
+                largest_free_run: room.largest_free_run,
+            },
+            None => malformed("pools", "", "at least one pool"),
+        }
+    }
+
+    pub(super) fn release_grant(&mut self, source: &Source, release: &ReleaseGrant) -> Result<Outcome, Rejection> {
+        if let OwnerRef::Pod(namespace, name) = &release.owner {
+            let bound = self.bound_by_name.get(&(namespace.clone(), name.clone())).cloned();
+            if let Some((id, ordinal)) = bound {
+                return self.release_bound(source, release, &id, ordinal);
+            }
+        }
+        let owner = match &release.owner {
+            OwnerRef::Named(name) => OwnerKey::Named(name.clone()),
+            OwnerRef::Pod(namespace, name) => OwnerKey::Pod(namespace.clone(), name.clone()),
+        };
+        let held = self.held_by(&owner);
+        let Some((_, first)) = held.first() else { return Ok(not_held(None, None)) };
+        let Some((uid, recorded)) = identity(&first.holder) else { return Ok(not_held(None, None)) };
+        let revision_fits =
+            release.revision.is_none_or(|asked| held.iter().any(|(_, row)| row.stamp.revision == asked));
+        if *uid != release.uid || !revision_fits {
+            return Ok(not_held(Some(uid.clone()), Some(first.stamp.revision)));
+        }
+        if *source != Source::Api {
+            same_source("grant", &first.holder.to_string(), recorded, source)?;
+        }
+        for (address, _) in &held {
+            self.release(*address);
+        }
+        Ok(Outcome::default())
+    }
+
+    fn release_bound(
+        &mut self,
+        source: &Source,
+        release: &ReleaseGrant,
+        id: &crate::command::StatefulSetId,
+        ordinal: u32,
+    ) -> Result<Outcome, Rejection> {
+        let key = (id.clone(), ordinal);
+        let Some(row) = self.tables.ordinals().get(&key) else { return Ok(not_held(None, None)) };
+        let Some(bound) = &row.pod else { return Ok(not_held(None, None)) };
+        let revision_fits = release.revision.is_none_or(|asked| asked == row.stamp.revision);
+        if bound.pod.uid != release.uid || !revision_fits {
+            return Ok(not_held(Some(bound.pod.uid.clone()), Some(row.stamp.revision)));
+        }
+        if *source != Source::Api {
+            same_source("Pod", &format!("{}/{}", bound.pod.namespace, bound.pod.name), &bound.source, source)?;
+        }
+        self.unbind_and_free(id, ordinal);
+        Ok(Outcome::default())
+    }
+}
+
+fn granted(held: &[(IpAddr, GrantRow)]) -> Outcome {
+    let run = |(address, row): &(IpAddr, GrantRow)| Granted {
+        pool: row.pool.clone(),
+        first: *address,
+        count: 1,
+        ordinal: None,
+        revision: row.stamp.revision,
+    };
+    Outcome { granted: held.iter().map(run).collect(), ..Outcome::default() }
+}
