@@ -74,7 +74,10 @@ impl FreeSpace {
 
     /// The address is held from now on. `false` if it already was, or is not one of the pool.
     pub fn hold(&mut self, address: IpAddr) -> bool {
-        self.hold_run(Run { first: address, count: 1 })
+        let Some(space) = self.space_mut(address) else { return false };
+        let held = space.take(number(address), number(address));
+        self.used += u128::from(held);
+        held
     }
 
     /// All these are held from now on, at the cost of one. `false`, and nothing changes, if one of them already was,
@@ -301,22 +304,24 @@ impl Space {
         }
     }
 
-    fn take(&mut self, first: u128, last: u128) {
-        let upper = self.not_cooling.iter_mut().chain(&mut self.clear);
-        for layer in std::iter::once(&mut self.free).chain(upper) {
-            layer.remove(first, last);
+    /// `false` if none of them was free.
+    fn take(&mut self, first: u128, last: u128) -> bool {
+        let taken = self.free.remove(first, last);
+        if taken {
+            for layer in self.not_cooling.iter_mut().chain(&mut self.clear) {
+                layer.remove(first, last);
+            }
         }
+        taken
     }
 
+    /// `false` if it was free.
     fn release(&mut self, x: u128) -> bool {
-        if self.free.contains(x) {
-            return false;
-        }
-        self.free.insert(x, x);
-        if !self.cooling.contains(x) {
+        let released = self.free.insert(x, x);
+        if released && !self.cooling.contains(x) {
             self.open(x);
         }
-        true
+        released
     }
 
     /// Puts a free address that is not cooling into the upper layers.

@@ -3,6 +3,8 @@
 //! Addresses are read strictly: no spaces around them, no zone, no IPv4 address written as an IPv6 one
 //! (`::ffff:10.0.0.1`), which would be another address than the one that it means.
 
+// A rejection is a value with all its names and numbers, made at most once a command.
+
 #[cfg(test)]
 mod tests;
 

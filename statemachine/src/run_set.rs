@@ -54,14 +54,18 @@ impl RunSet {
     }
 
     /// Adds `first..=last`; nothing if `first > last`. O(log n) for each run that it touches.
-    pub fn insert(&mut self, first: u128, last: u128) {
+    /// `false` if nothing changed.
+    pub fn insert(&mut self, first: u128, last: u128) -> bool {
         if first > last {
-            return;
+            return false;
         }
         let mut new = Run { first, last };
         while let Some(run) = self.root.run_from(first.saturating_sub(1))
             && run.first <= last.saturating_add(1)
         {
+            if run.first <= first && run.last >= last {
+                return false;
+            }
             new.first = new.first.min(run.first);
             new.last = new.last.max(run.last);
             self.replace(run.first, [None, None]);
@@ -72,10 +76,13 @@ impl RunSet {
         }
         self.replace(new.first, [Some(new), None]);
         self.count = self.count.wrapping_add(new.span()).wrapping_add(1);
+        true
     }
 
     /// Takes `first..=last` out; nothing if `first > last`. O(log n) for each run that it touches.
-    pub fn remove(&mut self, first: u128, last: u128) {
+    /// `false` if nothing changed.
+    pub fn remove(&mut self, first: u128, last: u128) -> bool {
+        let mut changed = false;
         while let Some(run) = self.root.run_from(first)
             && run.first <= last
             && first <= last
@@ -85,10 +92,12 @@ impl RunSet {
             let cut = Run { first: run.first.max(first), last: run.last.min(last) };
             self.replace(run.first, [before, after]);
             self.count = self.count.wrapping_sub(cut.span()).wrapping_sub(1);
+            changed = true;
             if run.last >= last {
                 break;
             }
         }
+        changed
     }
 
     /// Whether `x` is in the set.

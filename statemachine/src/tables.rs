@@ -54,9 +54,9 @@ macro_rules! table {
 
 impl Tables {
     table!(pools, put_pool, remove_pool, PoolId, PoolRow, "pools", |k| Key::Pool(k));
-    table!(retired, put_retired, remove_retired, PoolId, RetiredRow, "retired pools", |k| { Key::Retired(k) });
+    table!(retired, put_retired, remove_retired, PoolId, RetiredRow, "retired pools", |k| Key::Retired(k));
     table!(grants, put_grant, remove_grant, IpAddr, GrantRow, "grants", |k| Key::Grant(k));
-    table!(cooling, put_cooling, remove_cooling, IpAddr, CoolingRow, "cooling addresses", |k| { Key::Cooling(k) });
+    table!(cooling, put_cooling, remove_cooling, IpAddr, CoolingRow, "cooling addresses", |k| Key::Cooling(k));
     table!(reservations, put_reservation, remove_reservation, StatefulSetId, ReservationRow, "reservations", |k| {
         Key::Reservation(k)
     });
@@ -64,7 +64,7 @@ impl Tables {
         Key::Ordinal(k.0, k.1)
     });
     table!(egresses, put_egress, remove_egress, Name, EgressRow, "Egresses", |k| Key::Egress(k));
-    table!(placements, put_placement, remove_placement, IpAddr, PlacementRow, "placements", |k| { Key::Placement(k) });
+    table!(placements, put_placement, remove_placement, IpAddr, PlacementRow, "placements", |k| Key::Placement(k));
     table!(nodes, put_node, remove_node, Name, NodeRow, "Nodes", |k| Key::Node(k));
 
     /// The ledger's position.

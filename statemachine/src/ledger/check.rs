@@ -152,8 +152,8 @@ impl Ledger {
         if self.owned != again.owned || self.cooling_of != again.cooling_of {
             differs("what owners hold, or what cools for them".to_owned());
         }
-        if self.waiters.order() != again.waiters.order() {
-            differs(format!("waiters: {:?}, from rows {:?}", self.waiters.order(), again.waiters.order()));
+        if !self.waiters.order().eq(again.waiters.order()) {
+            differs("who waits, and since when".to_owned());
         }
         if self.scheduler.homeless() != again.scheduler.homeless() {
             differs("which Egress addresses are homeless".to_owned());

@@ -11,7 +11,7 @@ use super::{Ledger, malformed, same_source};
 use crate::Name;
 use crate::change::{Event, MoveReason};
 use crate::command::{Contiguity, DeleteEgress, EgressItem, ObjectId, PutEgress, Source};
-use crate::outcome::{Granted, Outcome, Rejection, Waiting};
+use crate::outcome::{Outcome, Rejection, Waiting};
 use crate::row::{CreationKey, EgressItemRow, EgressRow, Holder, PoolId, PoolKind, Stamp};
 
 /// Most addresses of one Egress.
@@ -83,10 +83,10 @@ impl Ledger {
                     (*kept || is_static) && before.pool == after.pool
                 });
             if same && row.plural == put.plural && row.rest == put.rest {
-                return Ok(Outcome { waiting: waits(row), ..Outcome::default() });
+                return Ok(Outcome::default());
             }
         }
-        Ok(self.redeclare(source, put, old, items))
+        Ok(self.redeclare(source, put, old, &items))
     }
 
     fn redeclare(
@@ -94,7 +94,7 @@ impl Ledger {
         source: &Source,
         put: &PutEgress,
         old: Option<EgressRow>,
-        items: Vec<(EgressItemRow, bool)>,
+        items: &[(EgressItemRow, bool)],
     ) -> Outcome {
         let stamp = self.emit(Event::Put(ObjectId::Egress(put.name.clone())));
         let created = match &old {
@@ -102,15 +102,11 @@ impl Ledger {
             None => self.creation_key(put, stamp),
         };
         let before = old.map(|row| row.items).unwrap_or_default();
-        self.name_external_pools(&put.name, &before, &items);
+        self.name_external_pools(&put.name, &before, items);
         for item in &before {
             let kept = items.iter().any(|(after, kept)| *kept && after.pool == item.pool);
-            let matched = items.iter().any(|(after, _)| after.pool == item.pool);
             if let Some((since, _)) = item.waiting.as_ref() {
                 self.waiters.remove(*since);
-                if !matched {
-                    continue;
-                }
             }
             if let Some(address) = item.granted().filter(|_| !kept) {
                 self.free_item(address);
@@ -127,7 +123,7 @@ impl Ledger {
         };
         self.tables.put_egress(put.name.clone(), row);
         let mut outcome = Outcome::default();
-        for (position, (item, kept)) in (0u32..).zip(&items) {
+        for (position, (item, kept)) in (0u32..).zip(items) {
             if *kept && let Some(address) = item.granted() {
                 self.schedule(&put.name, position, address);
             } else if item.pool.is_some() {
@@ -138,12 +134,11 @@ impl Ledger {
     }
 
     fn creation_key(&self, put: &PutEgress, stamp: Stamp) -> CreationKey {
-        match put.created {
-            Some(seconds) => CreationKey { seconds, revision: 0, name: put.name.clone() },
-            None => {
-                let seconds = i64::try_from(self.now.time / 1000).unwrap_or(i64::MAX);
-                CreationKey { seconds, revision: stamp.revision, name: put.name.clone() }
-            }
+        if let Some(seconds) = put.created {
+            CreationKey { seconds, revision: 0, name: put.name.clone() }
+        } else {
+            let seconds = i64::try_from(self.now.time / 1000).unwrap_or(i64::MAX);
+            CreationKey { seconds, revision: stamp.revision, name: put.name.clone() }
         }
     }
 
@@ -168,8 +163,6 @@ impl Ledger {
             Ok((pool, address)) => {
                 outcome.notes.extend(self.notes_on(&OwnerKey::Egress(name.clone()), &pool, address));
                 let stamp = self.grant(address, &pool, Holder::Egress { name: name.clone() });
-                let granted = Granted { pool, first: address, count: 1, ordinal: None, revision: stamp.revision };
-                outcome.granted.push(granted);
                 let chosen = item.asked.is_none().then_some(address);
                 let stamp = if let Some((since, _)) = item.waiting {
                     self.waiters.remove(since);
@@ -182,8 +175,7 @@ impl Ledger {
                 self.schedule(name, position, address);
             }
             Err(waiting) => {
-                self.set_item_waiting(name, position, waiting.clone());
-                outcome.waiting.push(waiting);
+                self.set_item_waiting(name, position, waiting);
             }
         }
     }
@@ -225,15 +217,12 @@ impl Ledger {
         }
         let owner = OwnerKey::Egress(name.clone());
         let ask = Ask { owner: &owner, pools: &pool, count: 1, headroom: 0, contiguity: Contiguity::Preferred };
-        match self.search(&ask) {
-            Some((pool, addresses)) => {
-                let address = addresses.first().copied();
-                address.map(|address| (pool.clone(), address)).ok_or(Waiting::UnknownPool { pools: vec![pool] })
-            }
-            None => {
-                let family = self.family_of(&first).unwrap_or(crate::Family::V4);
-                Err(Waiting::Exhausted { family, tried: self.rooms(&pool, 1) })
-            }
+        if let Some((pool, addresses)) = self.search(&ask) {
+            let address = addresses.first().copied();
+            address.map(|address| (pool.clone(), address)).ok_or(Waiting::UnknownPool { pools: vec![pool] })
+        } else {
+            let family = self.family_of(&first).unwrap_or(crate::Family::V4);
+            Err(Waiting::Exhausted { family, tried: self.rooms(&pool, 1) })
         }
     }
 
@@ -270,39 +259,72 @@ impl Ledger {
         self.release(address);
     }
 
-    /// A pool is gone (`all`), or its ranges are others: Egresses lose what it no longer gives them.
-    pub(super) fn drop_egress_addresses(&mut self, pool: &PoolId, all: bool) {
+    /// The items that name a pool, in the order of addresses.
+    pub(super) fn egress_items_of(&self, pool: &PoolId) -> Vec<(Name, u32)> {
         if pool.kind != PoolKind::ExternalIpPool {
-            return;
+            return Vec::new();
         }
-        for name in self.egresses_naming.get(&pool.name).cloned().unwrap_or_default() {
-            let items = self.tables.egresses().get(&name).map(|row| row.items.clone()).unwrap_or_default();
-            for (position, mut item) in (0u32..).zip(items) {
-                if item.pool.as_ref() != Some(&pool.name) {
-                    continue;
-                }
-                let lost = item.granted().filter(|address| all || !self.is_live(pool, *address));
-                if let Some(address) = lost {
-                    self.free_item(address);
-                    item.chosen = None;
-                    let stamp = self.last_stamp();
-                    self.set_item(&name, position, item, stamp);
-                }
-                if all {
-                    self.set_item_waiting(&name, position, Waiting::UnknownPool { pools: vec![pool.clone()] });
-                } else if lost.is_some() {
-                    self.serve_item(&name, position, &mut Outcome::default());
-                }
+        let mut items = Vec::new();
+        for name in self.egresses_naming.get(&pool.name).into_iter().flatten() {
+            let Some(row) = self.tables.egresses().get(name) else { continue };
+            let named = (0u32..).zip(&row.items).filter(|(_, item)| item.pool.as_ref() == Some(&pool.name));
+            items.extend(named.map(|(position, _)| (row.created.clone(), position)));
+        }
+        items.sort();
+        items.into_iter().map(|(created, position)| (created.name, position)).collect()
+    }
+
+    /// Frees what these items have outside the pool's ranges, ascending; those that lost something.
+    pub(super) fn free_egress_addresses(&mut self, pool: &PoolId, items: Vec<(Name, u32)>) -> Vec<(Name, u32)> {
+        let held = |(name, position): &(Name, u32)| self.item(name, *position).and_then(|item| item.granted());
+        let outside: Vec<((Name, u32), IpAddr)> = items
+            .into_iter()
+            .filter_map(|item| held(&item).map(|address| (item, address)))
+            .filter(|(_, address)| !self.is_live(pool, *address))
+            .collect();
+        let mut addresses: Vec<IpAddr> = outside.iter().map(|(_, address)| *address).collect();
+        addresses.sort_unstable();
+        let lost: Vec<(Name, u32)> = outside.into_iter().map(|(item, _)| item).collect();
+        for address in addresses {
+            self.free_item(address);
+        }
+        for (name, position) in &lost {
+            self.forget_chosen(name, *position);
+        }
+        lost
+    }
+
+    /// Serves items that lost what they had.
+    pub(super) fn serve_items(&mut self, items: Vec<(Name, u32)>) {
+        for (name, position) in items {
+            self.serve_item(&name, position, &mut Outcome::default());
+        }
+    }
+
+    /// A pool is gone: Egresses lose what they have of it, and wait for it.
+    pub(super) fn drop_egress_addresses(&mut self, pool: &PoolId) {
+        for (name, position) in self.egress_items_of(pool) {
+            if let Some(address) = self.item(&name, position).and_then(|item| item.granted()) {
+                self.free_item(address);
+                self.forget_chosen(&name, position);
             }
+            self.set_item_waiting(&name, position, Waiting::UnknownPool { pools: vec![pool.clone()] });
+        }
+    }
+
+    fn forget_chosen(&mut self, name: &Name, position: u32) {
+        if let Some(item) = self.item(name, position) {
+            let stamp = self.tables.egresses().get(name).map(|row| row.stamp).unwrap_or_default();
+            self.set_item(name, position, EgressItemRow { chosen: None, ..item }, stamp);
         }
     }
 
     pub(super) fn delete_egress(&mut self, source: &Source, delete: &DeleteEgress) -> Result<Outcome, Rejection> {
         let Some(row) = self.tables.egresses().get(&delete.name) else { return Ok(not_held(None, None)) };
+        same_source("Egress", &delete.name, &row.source, source)?;
         if row.uid != delete.uid {
             return Ok(not_held(Some(row.uid.clone()), Some(row.stamp.revision)));
         }
-        same_source("Egress", &delete.name, &row.source, source)?;
         self.remove_egress(&delete.name);
         Ok(Outcome::default())
     }
@@ -320,8 +342,4 @@ impl Ledger {
             }
         }
     }
-}
-
-fn waits(row: &EgressRow) -> Vec<Waiting> {
-    row.items.iter().filter_map(|item| item.waiting.as_ref()).map(|(_, waiting)| waiting.clone()).collect()
 }

@@ -47,9 +47,7 @@ fn check_grant(grant: &Grant) -> Result<(), Rejection> {
 
 fn holder(owner: &Owner, source: &Source) -> Holder {
     match owner {
-        Owner::Named { name, uid } => {
-            Holder::Named { name: name.clone(), uid: uid.clone(), source: source.clone() }
-        }
+        Owner::Named { name, uid } => Holder::Named { name: name.clone(), uid: uid.clone(), source: source.clone() },
         Owner::Pod(pod) => Holder::Pod {
             pod: PodRef {
                 namespace: pod.namespace.clone(),
@@ -92,7 +90,7 @@ impl Ledger {
         let new = holder(&grant.owner, source);
         let held = self.held_by(&OwnerKey::of(&new));
         if held.is_empty() {
-            return self.grant_new(new, &pools, &grant.addresses);
+            return self.grant_new(&new, &pools, &grant.addresses);
         }
         let same_uid = identity(&held[0].1.holder).map(|(uid, _)| uid) == identity(&new).map(|(uid, _)| uid);
         if !same_uid && matches!(grant.owner, Owner::Pod(_)) {
@@ -116,12 +114,7 @@ impl Ledger {
     }
 
     /// Whether what an owner holds is what is asked for.
-    fn still_fits(
-        &self,
-        held: &[(IpAddr, GrantRow)],
-        pools: &[PoolId],
-        asked: &[IpAddr],
-    ) -> Result<(), Rejection> {
+    fn still_fits(&self, held: &[(IpAddr, GrantRow)], pools: &[PoolId], asked: &[IpAddr]) -> Result<(), Rejection> {
         let wrong = held.iter().find(|(address, row)| {
             let by_name = asked.iter().find(|other| Family::of(**other) == Family::of(*address));
             !pools.contains(&row.pool)
@@ -133,11 +126,9 @@ impl Ledger {
             !held.iter().any(|(address, _)| Some(Family::of(*address)) == family)
         });
         match (wrong.or(held.first().filter(|_| missing)), wrong.is_some() || missing) {
-            (Some((address, row)), true) => Err(Rejection::OwnerHolds {
-                owner: row.holder.clone(),
-                address: *address,
-                pool: row.pool.clone(),
-            }),
+            (Some((address, row)), true) => {
+                Err(Rejection::OwnerHolds { owner: row.holder.clone(), address: *address, pool: row.pool.clone() })
+            }
             _ => Ok(()),
         }
     }
@@ -154,21 +145,22 @@ impl Ledger {
         for (address, _) in held {
             trial.release(*address);
         }
-        let outcome = trial.grant_new(new, pools, asked)?;
+        let outcome = trial.grant_new(&new, pools, asked)?;
         *self = trial;
         Ok(outcome)
     }
 
     /// One address of each family named, all or none.
-    fn grant_new(&mut self, new: Holder, pools: &[PoolId], asked: &[IpAddr]) -> Result<Outcome, Rejection> {
-        let owner = OwnerKey::of(&new);
+    fn grant_new(&mut self, new: &Holder, pools: &[PoolId], asked: &[IpAddr]) -> Result<Outcome, Rejection> {
+        let owner = OwnerKey::of(new);
         let mut chosen: Vec<(PoolId, IpAddr)> = Vec::new();
         for family in Family::ALL {
             let of_family: Vec<PoolId> =
                 pools.iter().filter(|pool| self.family_of(pool) == Some(family)).cloned().collect();
             let by_name = asked.iter().find(|address| Family::of(**address) == family);
             if let Some(address) = by_name {
-                chosen.push((self.asked_for(&of_family, *address)?, *address));
+                let giving = if of_family.is_empty() { pools } else { &of_family };
+                chosen.push((self.asked_for(giving, *address)?, *address));
             } else if !of_family.is_empty() {
                 let contiguity = Contiguity::Preferred;
                 let ask = Ask { owner: &owner, pools: &of_family, count: 1, headroom: 0, contiguity };
@@ -195,6 +187,17 @@ impl Ledger {
         match self.tables.grants().get(&address) {
             Some(row) => Err(Rejection::AddressHeld { address, by: row.holder.clone() }),
             None => Ok(pool.clone()),
+        }
+    }
+
+    /// Frees what a Pod of this name holds outside reservations, if its UID is one to free.
+    pub(super) fn free_outside_reservations(&mut self, owner: &OwnerRef, frees: impl Fn(&Name) -> bool) {
+        let OwnerRef::Pod(namespace, name) = owner else { return };
+        let held = self.held_by(&OwnerKey::Pod(namespace.clone(), name.clone()));
+        for (address, row) in held {
+            if identity(&row.holder).is_some_and(|(uid, _)| frees(uid)) {
+                self.release(address);
+            }
         }
     }
 
@@ -226,11 +229,11 @@ impl Ledger {
         let Some((uid, recorded)) = identity(&first.holder) else { return Ok(not_held(None, None)) };
         let revision_fits =
             release.revision.is_none_or(|asked| held.iter().any(|(_, row)| row.stamp.revision == asked));
+        if *source != Source::Api {
+            same_source("owner", &super::owner_name(&release.owner), recorded, source)?;
+        }
         if *uid != release.uid || !revision_fits {
             return Ok(not_held(Some(uid.clone()), Some(first.stamp.revision)));
-        }
-        if *source != Source::Api {
-            same_source("grant", &first.holder.to_string(), recorded, source)?;
         }
         for (address, _) in &held {
             self.release(*address);
@@ -248,14 +251,14 @@ impl Ledger {
         let key = (id.clone(), ordinal);
         let Some(row) = self.tables.ordinals().get(&key) else { return Ok(not_held(None, None)) };
         let Some(bound) = &row.pod else { return Ok(not_held(None, None)) };
-        let revision_fits = release.revision.is_none_or(|asked| asked == row.stamp.revision);
-        if bound.pod.uid != release.uid || !revision_fits {
+        if *source != Source::Api {
+            same_source("Pod", &super::owner_name(&release.owner), &bound.source, source)?;
+        }
+        if bound.pod.uid != release.uid {
             return Ok(not_held(Some(bound.pod.uid.clone()), Some(row.stamp.revision)));
         }
-        if *source != Source::Api {
-            same_source("Pod", &format!("{}/{}", bound.pod.namespace, bound.pod.name), &bound.source, source)?;
-        }
         self.unbind_and_free(id, ordinal);
+        self.free_outside_reservations(&release.owner, |_| true);
         Ok(Outcome::default())
     }
 }

@@ -123,9 +123,8 @@ pub(super) struct Block {
 pub(super) fn block(current: &BTreeMap<u32, IpAddr>) -> Option<(IpAddr, Block)> {
     let (&first_ordinal, &first) = current.first_key_value()?;
     let (&last_ordinal, &last) = current.last_key_value()?;
-    let in_step = current
-        .iter()
-        .all(|(ordinal, address)| Some(*address) == offset(first, u128::from(ordinal - first_ordinal)));
+    let in_step =
+        current.iter().all(|(ordinal, address)| Some(*address) == offset(first, u128::from(ordinal - first_ordinal)));
     let whole = current.len() as u64 == u64::from(last_ordinal - first_ordinal) + 1;
     (in_step && whole).then_some((first, Block { last_ordinal, last }))
 }
@@ -139,6 +138,9 @@ impl Ledger {
     pub(super) fn grant(&mut self, address: IpAddr, pool: &PoolId, holder: Holder) -> Stamp {
         self.forget_cooling(address);
         let stamp = self.emit(Event::Granted { address, pool: pool.clone(), holder: holder.clone() });
+        if let Holder::Egress { name } = &holder {
+            self.tables.stamp_egress(name, stamp);
+        }
         self.index(address, &holder, true);
         self.hold_in_space(pool, address);
         self.tables.put_grant(address, GrantRow { pool: pool.clone(), holder, stamp });
@@ -150,12 +152,8 @@ impl Ledger {
         let Some(old) = self.tables.grants().get(&address).cloned() else {
             return self.last_stamp();
         };
-        let stamp = self.emit(Event::Transferred {
-            address,
-            pool: old.pool.clone(),
-            from: old.holder.clone(),
-            to: to.clone(),
-        });
+        let stamp =
+            self.emit(Event::Transferred { address, pool: old.pool.clone(), from: old.holder.clone(), to: to.clone() });
         self.index(address, &old.holder, false);
         self.index(address, &to, true);
         self.used(&old.pool, address, stamp);
@@ -173,22 +171,20 @@ impl Ledger {
             (_, true) => self.tables.pools().get(&pool).map_or(0, |row| row.wanted.cool_down),
             (_, false) => self.tables.retired().get(&pool).map_or(0, |row| row.cool_down),
         };
-        // A retired pool gives nothing any more, so nothing of it needs to cool.
-        let until = (live && cool_down > 0).then(|| self.now.time.saturating_add(cool_down));
-        let stamp = self.emit(Event::Released {
-            address,
-            pool: pool.clone(),
-            holder: holder.clone(),
-            cooling_until: until,
-        });
+        let until = (cool_down > 0).then(|| self.now.time.saturating_add(cool_down));
+        let stamp =
+            self.emit(Event::Released { address, pool: pool.clone(), holder: holder.clone(), cooling_until: until });
         self.used(&pool, address, stamp);
+        if let Holder::Egress { name } = &holder {
+            self.tables.stamp_egress(name, stamp);
+        }
+        if live && let Some(space) = self.spaces.get_mut(&pool) {
+            space.release(address);
+        }
+        if let Some(until) = until {
+            self.cool(address, &pool, CoolingRow { until, former: holder });
+        }
         if live {
-            if let Some(space) = self.spaces.get_mut(&pool) {
-                space.release(address);
-            }
-            if let Some(until) = until {
-                self.cool(address, &pool, CoolingRow { until, former: holder });
-            }
             self.mark_headroom_before(address, &pool);
             self.waiters.freed(&pool, address);
         } else {
@@ -199,16 +195,18 @@ impl Ledger {
     fn release_retired(&mut self, pool: &PoolId, address: IpAddr) {
         let Some(held) = self.retired_held.get_mut(pool) else { return };
         held.remove(&address);
-        if held.is_empty() {
-            self.drop_retired(pool);
+        let held = held.clone();
+        if let Some(row) = self.tables.retired().get(pool).cloned() {
+            self.put_retired(pool, row.ranges, row.cool_down, held);
         }
     }
 
     /// Ends what is retired of a pool: nothing of it is held any more.
     pub(super) fn drop_retired(&mut self, pool: &PoolId) {
         self.retired_held.remove(pool);
-        if self.tables.remove_retired(pool).is_some() {
+        if let Some(row) = self.tables.remove_retired(pool) {
             self.emit(Event::Retired { pool: pool.clone(), held: 0 });
+            self.forget_stray_cooling(&row.ranges);
             self.waiters.ranges_changed();
         }
     }
@@ -252,10 +250,8 @@ impl Ledger {
                 self.cooling_of.remove(&owner);
             }
         }
-        for space in self.spaces.values_mut() {
-            if space.range_of(address).is_some() {
-                space.uncool(address);
-            }
+        if let Some(space) = self.space_at_mut(address) {
+            space.uncool(address);
         }
     }
 
@@ -341,7 +337,7 @@ impl Ledger {
         }
     }
 
-    fn space_at_mut(&mut self, address: IpAddr) -> Option<&mut FreeSpace> {
+    pub(super) fn space_at_mut(&mut self, address: IpAddr) -> Option<&mut FreeSpace> {
         self.spaces.values_mut().find(|space| space.range_of(address).is_some())
     }
 

@@ -22,10 +22,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use crate::change::{Cause, Change, Event};
-use crate::command::{Action, Command, Entry, OwnerRef, Source, StatefulSetId};
+use crate::command::{Action, Command, Entry, Grant, Owner, OwnerRef, PodOwner, Reserve, Source, StatefulSetId};
 use crate::free_space::FreeSpace;
 use crate::outcome::{Outcome, Rejection};
-use crate::row::{Clock, Key, PoolId, Policy, Row, Stamp};
+use crate::row::{Clock, Holder, Key, Policy, PoolId, Row, Stamp};
 use crate::scheduler::Scheduler;
 use crate::tables::Tables;
 use crate::{Family, Millis, Name, Range, Revision};
@@ -208,15 +208,53 @@ impl Ledger {
         if let Some(meant) = command.only_in_term.filter(|meant| *meant != term) {
             return Err(Rejection::StaleTerm { meant, term });
         }
-        let before = self.now.revision;
+        let (before, changes) = (self.now.revision, self.changes.len());
         self.now.cause = cause(command);
         let mut outcome = self.act(&command.source, &command.action)?;
         if self.now.revision != before {
             self.consequences();
         }
+        self.describe(&command.action, changes, &mut outcome);
         outcome.revision = self.now.revision;
         outcome.changed = self.now.revision != before;
         Ok(outcome)
+    }
+
+    /// Adds to the outcome of a declaration what was granted to the object, and what its rows say that it waits for.
+    fn describe(&self, action: &Action, since: usize, outcome: &mut Outcome) {
+        let granted_to = |holder: &Holder| match (action, holder) {
+            (Action::Reserve(reserve), Holder::Ordinal { id, ordinal, .. }) if *id == reserve.id => {
+                Some(Some(*ordinal))
+            }
+            (Action::PutEgress(put), Holder::Egress { name }) if *name == put.name => Some(None),
+            _ => None,
+        };
+        for change in &self.changes[since..] {
+            if let Event::Granted { address, pool, holder } = &change.event
+                && let Some(ordinal) = granted_to(holder)
+            {
+                let revision = change.revision;
+                reservations::extend_granted(&mut outcome.granted, pool.clone(), ordinal, *address, revision);
+            }
+        }
+        let reservation = |id: &StatefulSetId| self.tables.reservations().get(id).and_then(|row| row.waiting.as_ref());
+        match action {
+            Action::PutPool(put) => {
+                let waiting = self.tables.pools().get(&put.pool).and_then(|row| row.waiting.as_ref());
+                outcome.waiting.extend(waiting.map(|(_, waiting)| waiting.clone()));
+            }
+            Action::Reserve(Reserve { id, .. })
+            | Action::Grant(Grant { owner: Owner::Pod(PodOwner { ordinal: Some((id, _)), .. }), .. }) => {
+                outcome.waiting.extend(reservation(id).into_iter().flat_map(|(_, waiting)| waiting.clone()));
+            }
+            Action::PutEgress(put) => {
+                let items = self.tables.egresses().get(&put.name).into_iter().flat_map(|row| &row.items);
+                outcome
+                    .waiting
+                    .extend(items.filter_map(|item| item.waiting.as_ref()).map(|(_, waiting)| waiting.clone()));
+            }
+            _ => {}
+        }
     }
 
     fn act(&mut self, source: &Source, action: &Action) -> Result<Outcome, Rejection> {
@@ -302,20 +340,21 @@ fn same_source(kind: &str, name: &str, recorded: &Source, asking: &Source) -> Re
     Err(Rejection::OtherSource { kind: kind.into(), name: name.into(), source_of: recorded.clone() })
 }
 
+fn owner_name(owner: &OwnerRef) -> String {
+    match owner {
+        OwnerRef::Named(name) => name.to_string(),
+        OwnerRef::Pod(namespace, name) => format!("{namespace}/{name}"),
+    }
+}
+
 fn cause(command: &Command) -> Cause {
     let (name, object): (&str, String) = match &command.action {
-        Action::PutPool(a) => ("PutPool", a.pool.to_string()),
-        Action::DeletePool(a) => ("DeletePool", a.pool.to_string()),
+        Action::PutPool(a) => ("PutPool", a.pool.name.to_string()),
+        Action::DeletePool(a) => ("DeletePool", a.pool.name.to_string()),
         Action::Reserve(a) => ("Reserve", a.id.to_string()),
         Action::ReleaseReservation(a) => ("ReleaseReservation", a.id.to_string()),
         Action::Grant(a) => ("Grant", grants::owner_text(&a.owner)),
-        Action::ReleaseGrant(a) => (
-            "ReleaseGrant",
-            match &a.owner {
-                OwnerRef::Named(name) => name.to_string(),
-                OwnerRef::Pod(namespace, name) => format!("{namespace}/{name}"),
-            },
-        ),
+        Action::ReleaseGrant(a) => ("ReleaseGrant", owner_name(&a.owner)),
         Action::PutEgress(a) => ("PutEgress", a.name.to_string()),
         Action::DeleteEgress(a) => ("DeleteEgress", a.name.to_string()),
         Action::PutNode(a) => ("PutNode", a.name.to_string()),

@@ -8,7 +8,7 @@ use crate::Name;
 use crate::change::{Event, MoveReason};
 use crate::command::{DeleteNode, Drain, ObjectId, Pin, PutNode, Rebalance, Source, Undrain, Unpin};
 use crate::outcome::{Move, Note, Outcome, Rejection};
-use crate::row::{EgressRow, NodeRow, PlacementRow, PoolKind, Policy, Stamp};
+use crate::row::{EgressRow, NodeRow, PlacementRow, Policy, PoolKind, Stamp};
 use crate::scheduler::{AddressInput, Decision, NodeInput};
 
 /// As many addresses as a Node can realise.
@@ -58,10 +58,10 @@ impl Ledger {
 
     pub(super) fn delete_node(&mut self, source: &Source, delete: &DeleteNode) -> Result<Outcome, Rejection> {
         let Some(row) = self.tables.nodes().get(&delete.name) else { return Ok(not_held(None, None)) };
+        same_source("Node", &delete.name, &row.source, source)?;
         if row.uid != delete.uid {
             return Ok(not_held(Some(row.uid.clone()), Some(row.stamp.revision)));
         }
-        same_source("Node", &delete.name, &row.source, source)?;
         self.emit(Event::Deleted(ObjectId::Node(delete.name.clone())));
         self.tables.remove_node(&delete.name);
         self.scheduler.remove_node(&delete.name);
@@ -159,15 +159,15 @@ impl Ledger {
         }
         row.pinned = pinned;
         let stamp = self.emit(Event::Pinned { address, egress: row.egress.clone(), pinned });
-        self.touch_egress(&row.egress, stamp);
+        self.placement_changed(&row.egress, stamp);
         self.tables.put_placement(address, row);
     }
 
     pub(super) fn rebalance(&mut self, rebalance: &Rebalance) -> Result<Outcome, Rejection> {
-        self.refuse_under_consistent_hash("Rebalance")?;
         if rebalance.max_moves == 0 {
             return Err(malformed("maxMoves", "0", "1 or more"));
         }
+        self.refuse_under_consistent_hash("Rebalance")?;
         let changed = self.now.placements;
         if let Some(at) = rebalance.at.filter(|at| *at < changed) {
             return Err(Rejection::PlacementsChanged { at, changed });
@@ -199,6 +199,9 @@ impl Ledger {
 
     pub(super) fn recompute_placements(&mut self) {
         let decisions = self.scheduler.recompute();
+        if let Some(last) = self.changes.last() {
+            self.now.cause = last.cause.clone();
+        }
         self.realise(decisions, false);
     }
 
@@ -230,10 +233,6 @@ impl Ledger {
 
     fn placement_changed(&mut self, egress: &Name, stamp: Stamp) {
         self.now.placements = stamp.revision;
-        self.touch_egress(egress, stamp);
-    }
-
-    pub(super) fn touch_egress(&mut self, egress: &Name, stamp: Stamp) {
         self.tables.stamp_egress(egress, stamp);
     }
 

@@ -12,18 +12,18 @@ use crate::row::{Holder, PoolId, PoolKind};
 impl Ledger {
     pub(super) fn observe(&mut self, observe: &Observe) -> Result<Outcome, Rejection> {
         let pool = PoolId { kind: PoolKind::IpPool, name: observe.pool.clone() };
-        if !self.tables.pools().contains_key(&pool) {
+        if !self.tables.pools().contains_key(&pool) && !self.retired_held.contains_key(&pool) {
             return Err(Rejection::Unknown { kind: "IPPool".into(), name: pool.name });
         }
-        let seen: BTreeMap<IpAddr, &Name> = observe
-            .entries
-            .iter()
-            .filter(|entry| self.is_live(&pool, entry.address))
-            .map(|entry| (entry.address, &entry.owner))
-            .collect();
-        self.forget_unseen(&pool, &seen);
+        let mut entries: BTreeMap<IpAddr, &Name> = BTreeMap::new();
+        for entry in &observe.entries {
+            entries.entry(entry.address).or_insert(&entry.owner);
+        }
+        let seen: Vec<(IpAddr, &Name)> = entries.iter().map(|(address, owner)| (*address, *owner)).collect();
         let mut robbed: BTreeSet<StatefulSetId> = BTreeSet::new();
-        for (address, owner) in seen {
+        for (address, owner) in
+            seen.into_iter().filter(|(address, _)| self.is_live(&pool, *address)).collect::<Vec<_>>()
+        {
             let now = Holder::Observed { owner: owner.clone() };
             match self.tables.grants().get(&address).map(|grant| grant.holder.clone()) {
                 None => {
@@ -39,6 +39,7 @@ impl Ledger {
                 Some(_) => {}
             }
         }
+        self.forget_unseen(&pool, &entries);
         for id in robbed {
             self.settle(&id, false);
         }
@@ -46,11 +47,13 @@ impl Ledger {
     }
 
     fn forget_unseen(&mut self, pool: &PoolId, seen: &BTreeMap<IpAddr, &Name>) {
-        let ranges = self.tables.pools().get(pool).map(|row| row.ranges.clone()).unwrap_or_default();
+        let mut ranges = self.tables.pools().get(pool).map(|row| row.ranges.clone()).unwrap_or_default();
+        ranges.extend(self.tables.retired().get(pool).into_iter().flat_map(|row| row.ranges.clone()));
         let inside = ranges.iter().flat_map(|range| self.tables.grants().range(range.first()..=range.last()));
         let unseen: BTreeSet<IpAddr> = inside
             .filter(|(address, grant)| {
-                matches!(grant.holder, Holder::Observed { .. }) && !seen.contains_key(*address)
+                let observed = matches!(grant.holder, Holder::Observed { .. }) && grant.pool == *pool;
+                observed && !seen.contains_key(*address)
             })
             .map(|(address, _)| *address)
             .collect();

@@ -74,13 +74,14 @@ impl Ledger {
             return plan;
         }
         let mut families = self.family_plans(id, spec, &mut plan);
+        plan.restored.sort_by_key(|(ordinal, address)| (*ordinal, Family::of(*address)));
         let unknown: Vec<PoolId> =
             named(spec).into_iter().filter(|pool| !self.tables.pools().contains_key(pool)).collect();
         if !unknown.is_empty() {
             plan.waiting.push(Waiting::UnknownPool { pools: unknown });
             return plan;
         }
-        let (served, missing) = self.served(spec, &families);
+        let (served, missing) = Self::served(spec, &families);
         for family in &mut families {
             let needs = self.needs(family, &served);
             match self.serve(id, family, &needs) {
@@ -88,7 +89,7 @@ impl Ledger {
                 Err(waiting) => plan.waiting.push(waiting),
             }
         }
-        plan.waiting.extend(self.fixed_without_pool(spec, &families));
+        plan.waiting.extend(Self::fixed_without_pool(spec, &families));
         if !plan.waiting.is_empty() {
             plan.given.clear();
         }
@@ -100,7 +101,7 @@ impl Ledger {
     pub(super) fn needed(&self, id: &StatefulSetId, spec: &ReserveSpec) -> Vec<Needed> {
         let mut restored = Plan::default();
         let families = self.family_plans(id, spec, &mut restored);
-        let (served, _) = self.served(spec, &families);
+        let (served, _) = Self::served(spec, &families);
         let need = |family: FamilyPlan<'_>| {
             let ordinals = self.needs(&family, &served);
             let fixed = ordinals.iter().filter_map(|ordinal| family.fixed_for(*ordinal)).collect();
@@ -146,7 +147,7 @@ impl Ledger {
     }
 
     /// The wanted ordinals that can be served, and what is missing for the others.
-    fn served(&self, spec: &ReserveSpec, families: &[FamilyPlan<'_>]) -> (std::ops::Range<u32>, Vec<Waiting>) {
+    fn served(spec: &ReserveSpec, families: &[FamilyPlan<'_>]) -> (std::ops::Range<u32>, Vec<Waiting>) {
         let wanted = wanted(spec);
         let mut end = wanted.end;
         let mut missing = Vec::new();
@@ -163,14 +164,13 @@ impl Ledger {
     }
 
     fn needs(&self, part: &FamilyPlan<'_>, served: &std::ops::Range<u32>) -> Vec<u32> {
-        let right = |ordinal: &u32| {
-            part.current.get(ordinal).is_some_and(|address| self.is_right(part, *ordinal, *address))
-        };
+        let right =
+            |ordinal: &u32| part.current.get(ordinal).is_some_and(|address| self.is_right(part, *ordinal, *address));
         served.clone().filter(|ordinal| !right(ordinal)).collect()
     }
 
     /// A fixed address of a family that no pool named is of.
-    fn fixed_without_pool(&self, spec: &ReserveSpec, families: &[FamilyPlan<'_>]) -> Option<Waiting> {
+    fn fixed_without_pool(spec: &ReserveSpec, families: &[FamilyPlan<'_>]) -> Option<Waiting> {
         let has_pool = |address: &&IpAddr| families.iter().any(|part| part.family == Family::of(**address));
         let address = *spec.fixed.iter().find(|address| !has_pool(address))?;
         (spec.replicas > 0).then(|| Waiting::AddressOutside { address, pools: Vec::new() })

@@ -10,7 +10,7 @@ use crate::change::Event;
 use crate::command::{DeletePool, ObjectId, PutPool, Source};
 use crate::outcome::{Note, Outcome, Rejection, Waiting};
 use crate::pool_spec;
-use crate::row::{Holder, PoolId, PoolKind, PoolRow};
+use crate::row::{Holder, PoolId, PoolKind, PoolRow, RetiredRow};
 
 impl Ledger {
     pub(super) fn put_pool(&mut self, source: &Source, put: &PutPool) -> Result<Outcome, Rejection> {
@@ -27,8 +27,7 @@ impl Ledger {
             return Ok(self.replace_pool(source, put, &ranges));
         }
         if old.wanted == *put {
-            let waiting = old.waiting.into_iter().map(|(_, waiting)| waiting).collect();
-            return Ok(Outcome { waiting, ..Outcome::default() });
+            return Ok(self.retired_outcome(&put.pool));
         }
         immutable(&old.wanted, put)?;
         self.record_pool(source, put, Some(&old));
@@ -56,11 +55,12 @@ impl Ledger {
     /// Puts the wanted ranges in force, or says what they wait for.
     fn bring_into_force(&mut self, pool: &PoolId, ranges: &[Range]) -> Outcome {
         let obstacle = self.obstacle(pool, ranges);
-        self.set_pool_waiting(pool, obstacle.clone());
-        if obstacle.is_none() {
+        let free = obstacle.is_none();
+        self.set_pool_waiting(pool, obstacle);
+        if free {
             self.set_ranges(pool, ranges);
         }
-        Outcome { waiting: obstacle.into_iter().collect(), ..Outcome::default() }
+        self.retired_outcome(pool)
     }
 
     /// What keeps a waiting pool from coming into force now.
@@ -110,9 +110,9 @@ impl Ledger {
     fn held_outside(&self, pool: &PoolId, ranges: &[Range]) -> BTreeSet<IpAddr> {
         let in_force = self.tables.pools().get(pool).map(|row| row.ranges.clone()).unwrap_or_default();
         let dropped = in_force.iter().flat_map(|range| {
-            ranges.iter().fold(vec![*range], |left, other| {
-                left.into_iter().flat_map(|part| part.without(*other)).collect()
-            })
+            ranges
+                .iter()
+                .fold(vec![*range], |left, other| left.into_iter().flat_map(|part| part.without(*other)).collect())
         });
         let held = dropped.flat_map(|range| {
             let inside = self.tables.grants().range(range.first()..=range.last());
@@ -158,21 +158,34 @@ impl Ledger {
         if row.ranges == ranges {
             return;
         }
-        let before = std::mem::replace(&mut row.ranges, ranges.to_vec());
-        self.tables.put_pool(pool.clone(), row);
-        self.forget_cooling_outside(&before, ranges);
-        self.rebuild_space(pool);
+        let before = std::mem::take(&mut row.ranges);
+        self.put_ranges(pool, ranges);
+        let items = self.egress_items_of(pool);
+        let lost = self.free_egress_addresses(pool, items);
         self.take_over_retired(pool, ranges);
-        self.waiters.pool_changed(pool);
-        self.drop_egress_addresses(pool, false);
+        self.forget_stray_cooling(&before);
+        self.serve_items(lost);
     }
 
-    /// A cooling address that its pool no longer has is nobody's any more.
-    fn forget_cooling_outside(&mut self, before: &[Range], after: &[Range]) {
-        for range in before {
+    /// Writes down the ranges in force, and makes the free space anew.
+    fn put_ranges(&mut self, pool: &PoolId, ranges: &[Range]) {
+        let Some(mut row) = self.tables.pools().get(pool).cloned() else { return };
+        row.ranges = ranges.to_vec();
+        self.tables.put_pool(pool.clone(), row);
+        self.rebuild_space(pool);
+        self.waiters.pool_changed(pool);
+    }
+
+    /// A cooling address of these ranges that no pool has any more, not even a retired one, is nobody's.
+    pub(super) fn forget_stray_cooling(&mut self, ranges: &[Range]) {
+        for range in ranges {
             let cooling = self.tables.cooling().range(range.first()..=range.last()).map(|(address, _)| *address);
-            let gone = cooling.filter(|address| !after.iter().any(|range| range.contains(*address)));
-            for address in gone.collect::<Vec<_>>() {
+            let stray = cooling.filter(|address| {
+                let live = self.spaces.values().any(|space| space.range_of(*address).is_some());
+                let in_retired = |row: &RetiredRow| row.ranges.iter().any(|range| range.contains(*address));
+                !live && !self.tables.retired().values().any(in_retired)
+            });
+            for address in stray.collect::<Vec<_>>() {
                 self.forget_cooling(address);
             }
         }
@@ -189,7 +202,7 @@ impl Ledger {
             return;
         }
         if let Some(space) = self.spaces.get_mut(pool) {
-            for address in ours.iter().filter(|address| space.is_free(**address)) {
+            for address in &ours {
                 space.hold(*address);
             }
         }
@@ -198,15 +211,20 @@ impl Ledger {
 
     pub(super) fn delete_pool(&mut self, source: &Source, delete: &DeletePool) -> Result<Outcome, Rejection> {
         let Some(row) = self.tables.pools().get(&delete.pool) else { return Ok(not_held(None, None)) };
+        same_source(kind_name(delete.pool.kind), &delete.pool.name, &row.source, source)?;
         if row.wanted.uid != delete.uid {
             return Ok(not_held(Some(row.wanted.uid.clone()), Some(row.stamp.revision)));
         }
-        same_source(kind_name(delete.pool.kind), &delete.pool.name, &row.source, source)?;
         self.remove_pool(&delete.pool);
         self.pool_gone(&delete.pool);
-        let held = self.retired_held.get(&delete.pool).map_or(0, BTreeSet::len) as u64;
+        Ok(self.retired_outcome(&delete.pool))
+    }
+
+    /// Says how many addresses a deleted pool of this name still has held.
+    fn retired_outcome(&self, pool: &PoolId) -> Outcome {
+        let held = self.retired_held.get(pool).map_or(0, BTreeSet::len) as u64;
         let notes = if held > 0 { vec![Note::Retired { held }] } else { Vec::new() };
-        Ok(Outcome { notes, ..Outcome::default() })
+        Outcome { notes, ..Outcome::default() }
     }
 
     /// Takes a pool away: Egresses lose what they have of it, other grants keep it, retired.
@@ -216,13 +234,13 @@ impl Ledger {
         if let Some((since, _)) = row.waiting {
             self.waiters.remove(since);
         }
-        self.forget_cooling_outside(&row.ranges, &[]);
-        self.drop_egress_addresses(pool, true);
+        self.drop_egress_addresses(pool);
         if pool.kind == PoolKind::ExternalIpPool {
             self.scheduler.remove_pool(&pool.name);
         }
         self.retire(pool, &row.ranges, row.wanted.cool_down);
         self.rebuild_space(pool);
+        self.forget_stray_cooling(&row.ranges);
         self.waiters.ranges_changed();
     }
 
@@ -249,21 +267,26 @@ impl Ledger {
         if let Some(obstacle) = self.overlap(&put.pool, ranges) {
             self.remove_pool(&put.pool);
             self.record_pool(source, put, None);
-            self.set_pool_waiting(&put.pool, Some(obstacle.clone()));
+            self.set_pool_waiting(&put.pool, Some(obstacle));
             self.pool_gone(&put.pool);
-            return Outcome { waiting: vec![obstacle], ..Outcome::default() };
+            return self.retired_outcome(&put.pool);
         }
         let Some(mut old) = self.tables.pools().get(&put.pool).cloned() else { return Outcome::default() };
+        let lost = self.egress_items_of(&put.pool);
         self.emit(Event::Deleted(ObjectId::Pool(put.pool.clone())));
         if let Some((since, _)) = old.waiting.take() {
             self.waiters.remove(since);
         }
         self.record_pool(source, put, Some(&old));
         let left: Vec<Range> = old.ranges.iter().flat_map(|range| without_all(*range, ranges)).collect();
-        self.set_ranges(&put.pool, ranges);
+        self.put_ranges(&put.pool, ranges);
+        let lost = self.free_egress_addresses(&put.pool, lost);
         self.retire(&put.pool, &left, old.wanted.cool_down);
+        self.take_over_retired(&put.pool, ranges);
+        self.forget_stray_cooling(&old.ranges);
+        self.serve_items(lost);
         self.pool_gone(&put.pool);
-        Outcome::default()
+        self.retired_outcome(&put.pool)
     }
 
     /// Reservations that name a pool look again at what they hold of it.

@@ -8,7 +8,9 @@ use super::plan::{Plan, wanted};
 use super::waiting::Waiter;
 use super::{Deadline, Ledger, malformed, same_source};
 use crate::change::{Cause, Event};
-use crate::command::{ObjectId, PodOwner, ReleaseReservation, Reserve, ReserveSpec, Retention, Source, StatefulSetId};
+use crate::command::{
+    ObjectId, OwnerRef, PodOwner, ReleaseReservation, Reserve, ReserveSpec, Retention, Source, StatefulSetId,
+};
 use crate::outcome::{Granted, Note, Outcome, Rejection, Waiting};
 use crate::row::{BoundPod, Holder, OrdinalRow, PodRef, PoolId, ReservationRow, Stamp};
 use crate::{Family, Name, Revision};
@@ -49,7 +51,9 @@ fn check_spec(spec: &ReserveSpec) -> Result<(), Rejection> {
 fn retention(row: &ReservationRow) -> Retention {
     match &row.spec {
         Some(spec) if spec.pools.is_empty() => Retention::Release,
+        Some(ReserveSpec { when_scaled: Retention::After(0), .. }) => Retention::Release,
         Some(spec) => spec.when_scaled,
+        None if row.when_deleted == Retention::After(0) => Retention::Release,
         None => row.when_deleted,
     }
 }
@@ -62,8 +66,7 @@ impl Ledger {
         if let Some(row) = old.as_ref().filter(|row| row.spec.is_some()) {
             same_source("StatefulSet", &id.to_string(), &row.source, source)?;
             if row.uid == *uid && row.spec.as_ref() == Some(spec) {
-                let waiting = row.waiting.as_ref().map(|(_, waiting)| waiting.clone()).unwrap_or_default();
-                return Ok(Outcome { waiting, ..Outcome::default() });
+                return Ok(Outcome::default());
             }
         } else if old.is_none() && spec.pools.is_empty() {
             return Ok(Outcome::default());
@@ -95,10 +98,10 @@ impl Ledger {
         let Some(mut row) = self.tables.reservations().get(id).filter(|row| row.spec.is_some()).cloned() else {
             return Ok(not_held(None, None));
         };
+        same_source("StatefulSet", &id.to_string(), &row.source, source)?;
         if row.uid != release.uid {
             return Ok(not_held(Some(row.uid), Some(row.stamp.revision)));
         }
-        same_source("StatefulSet", &id.to_string(), &row.source, source)?;
         let retention_before = retention(&row);
         let named = row.spec.take().map(|spec| spec.pools).unwrap_or_default();
         row.stamp = self.emit(Event::Deleted(ObjectId::Reservation(id.clone())));
@@ -133,11 +136,11 @@ impl Ledger {
         let mut outcome = Outcome::default();
         if let Some(spec) = spec {
             let plan = self.plan(id, &spec);
-            outcome.waiting.clone_from(&plan.waiting);
+            let waiting = plan.waiting.clone();
             self.execute(id, plan, &mut outcome);
+            self.free_unwanted(id, None, retention_changed);
+            self.set_waiting(id, waiting);
         }
-        self.free_unwanted(id, None, retention_changed);
-        self.set_waiting(id, outcome.waiting.clone());
         outcome
     }
 
@@ -153,8 +156,7 @@ impl Ledger {
         for (ordinal, pool, address) in plan.given {
             self.supersede(id, ordinal, Family::of(address));
             let holder = Holder::Ordinal { id: id.clone(), ordinal, former: false };
-            let stamp = self.grant(address, &pool, holder);
-            extend_granted(&mut outcome.granted, pool, ordinal, address, stamp.revision);
+            self.grant(address, &pool, holder);
         }
     }
 
@@ -199,14 +201,22 @@ impl Ledger {
     pub(super) fn enlist_reservation(&mut self, id: &StatefulSetId, since: Revision) {
         let Some(spec) = self.tables.reservations().get(id).and_then(|row| row.spec.clone()) else { return };
         let needed = self.needed(id, &spec);
-        self.waiters.enlist(since, Waiter::Reservation(id.clone()), &super::plan::named(&spec), &needed, spec.contiguity);
+        self.waiters.enlist(
+            since,
+            Waiter::Reservation(id.clone()),
+            &super::plan::named(&spec),
+            &needed,
+            spec.contiguity,
+        );
     }
 
     /// Whether a waiting reservation can be met now.
     pub(super) fn can_settle(&mut self, id: &StatefulSetId) -> bool {
         let spec = self.tables.reservations().get(id).and_then(|row| row.spec.clone());
         let Some(plan) = spec.map(|spec| self.plan(id, &spec)) else { return false };
-        plan.waiting.is_empty() || !plan.given.is_empty()
+        let waits = self.tables.reservations().get(id).and_then(|row| row.waiting.as_ref());
+        let blocked = |waiting: &[Waiting]| waiting.iter().any(|w| !matches!(w, Waiting::FixedAddressMissing { .. }));
+        !blocked(&plan.waiting) && (!plan.given.is_empty() || waits.is_some_and(|(_, waiting)| blocked(waiting)))
     }
 
     /// Frees former addresses that no Pod uses and ordinals that nothing keeps: of all, or of one.
@@ -270,9 +280,8 @@ impl Ledger {
         let pools = &row.pod.as_ref()?.pools;
         let holdings = self.holdings.get(id)?;
         let current = holdings.current[family as usize].get(&ordinal).copied();
-        let names = |address: &IpAddr| {
-            self.tables.grants().get(address).is_some_and(|grant| pools.contains(&grant.pool.name))
-        };
+        let names =
+            |address: &IpAddr| self.tables.grants().get(address).is_some_and(|grant| pools.contains(&grant.pool.name));
         let former = holdings.former[family as usize].get(&ordinal);
         current.filter(names).or_else(|| former.into_iter().flatten().copied().find(names)).or(current)
     }
@@ -320,8 +329,7 @@ impl Ledger {
         for address in addresses {
             self.release(address);
         }
-        if let Some(OrdinalRow { retained_until: Some(until), .. }) =
-            self.tables.remove_ordinal(&(id.clone(), ordinal))
+        if let Some(OrdinalRow { retained_until: Some(until), .. }) = self.tables.remove_ordinal(&(id.clone(), ordinal))
         {
             self.deadlines.remove(&(until, Deadline::Retention(id.clone(), ordinal)));
         }
@@ -343,12 +351,13 @@ impl Ledger {
         pools: &[Name],
     ) -> Outcome {
         let name = (pod.namespace.clone(), pod.name.clone());
-        let elsewhere = self.bound_by_name.get(&name).cloned();
-        if let Some((id, ordinal)) = elsewhere.filter(|bound| (&bound.0, bound.1) != (id, ordinal)) {
-            self.unbind_and_free(&id, ordinal);
-        }
+        self.free_outside_reservations(&OwnerRef::Pod(name.0.clone(), name.1.clone()), |uid| *uid != pod.uid);
         if self.tables.ordinals().get(&(id.clone(), ordinal)).is_some_and(|row| row.pod.is_some()) {
             self.unbind(id, ordinal);
+        }
+        let elsewhere = self.bound_by_name.get(&name).cloned();
+        if let Some((id, ordinal)) = elsewhere {
+            self.unbind_and_free(&id, ordinal);
         }
         let pod = PodRef {
             namespace: pod.namespace.clone(),
@@ -370,8 +379,7 @@ impl Ledger {
             };
             self.tables.put_reservation(id.clone(), row);
         }
-        let retained_until =
-            self.tables.ordinals().get(&(id.clone(), ordinal)).and_then(|row| row.retained_until);
+        let retained_until = self.tables.ordinals().get(&(id.clone(), ordinal)).and_then(|row| row.retained_until);
         let bound = BoundPod { pod, pools: pools.to_vec(), source: source.clone() };
         let row = OrdinalRow { pod: Some(bound), retained_until, stamp };
         self.tables.put_ordinal((id.clone(), ordinal), row);
@@ -418,7 +426,7 @@ impl Ledger {
                 && let Some(grant) = self.tables.grants().get(&address)
             {
                 let revision = grant.stamp.revision;
-                extend_granted(&mut outcome.granted, grant.pool.clone(), ordinal, address, revision);
+                extend_granted(&mut outcome.granted, grant.pool.clone(), Some(ordinal), address, revision);
             }
         }
         outcome
@@ -451,14 +459,21 @@ pub(super) fn not_held(held_by_uid: Option<Name>, revision: Option<Revision>) ->
 }
 
 /// Adds an address to the last run granted, if it continues it.
-fn extend_granted(runs: &mut Vec<Granted>, pool: PoolId, ordinal: u32, address: IpAddr, revision: Revision) {
+pub(super) fn extend_granted(
+    runs: &mut Vec<Granted>,
+    pool: PoolId,
+    ordinal: Option<u32>,
+    address: IpAddr,
+    revision: Revision,
+) {
     if let Some(run) = runs.last_mut()
         && run.pool == pool
-        && run.ordinal.and_then(|first| first.checked_add(run.count)) == Some(ordinal)
+        && ordinal.is_some()
+        && run.ordinal.and_then(|first| first.checked_add(run.count)) == ordinal
         && crate::address::offset(run.first, u128::from(run.count)) == Some(address)
     {
         run.count += 1;
         return;
     }
-    runs.push(Granted { pool, first: address, count: 1, ordinal: Some(ordinal), revision });
+    runs.push(Granted { pool, first: address, count: 1, ordinal, revision });
 }

@@ -51,25 +51,21 @@ impl Ledger {
             }
         }
         let cooling: Vec<IpAddr> = self.cooling_of.get(owner).into_iter().flatten().copied().collect();
-        for space in self.spaces.values_mut().filter(|_| !headroom.is_empty() || !cooling.is_empty()) {
-            for range in headroom.iter().filter(|range| space.range_of(range.first()).is_some()) {
-                space.clear_headroom(*range);
-            }
-            for address in cooling.iter().filter(|address| space.range_of(**address).is_some()) {
-                space.uncool(*address);
-            }
+        for range in &headroom {
+            self.space_at_mut(range.first()).into_iter().for_each(|space| space.clear_headroom(*range));
+        }
+        for address in &cooling {
+            self.space_at_mut(*address).into_iter().for_each(|space| space.uncool(*address));
         }
         (headroom, cooling)
     }
 
     fn put_own_back(&mut self, (headroom, cooling): (Vec<Range>, Vec<IpAddr>)) {
-        for space in self.spaces.values_mut().filter(|_| !headroom.is_empty() || !cooling.is_empty()) {
-            for range in headroom.iter().filter(|range| space.range_of(range.first()).is_some()) {
-                space.reserve_headroom(*range);
-            }
-            for address in cooling.iter().filter(|address| space.range_of(**address).is_some()) {
-                space.cool(*address);
-            }
+        for range in headroom {
+            self.space_at_mut(range.first()).into_iter().for_each(|space| space.reserve_headroom(range));
+        }
+        for address in cooling {
+            self.space_at_mut(address).into_iter().for_each(|space| space.cool(address));
         }
     }
 
@@ -86,7 +82,8 @@ impl Ledger {
         }
         if space.is_headroom(address) {
             let of = self.headroom.iter().find(|(_, range)| range.contains(address)).map(|((id, _), _)| id.clone());
-            notes.extend(of.filter(|id| OwnerKey::Reservation(id.clone()) != *owner).map(|of| Note::WasHeadroom { of }));
+            notes
+                .extend(of.filter(|id| OwnerKey::Reservation(id.clone()) != *owner).map(|of| Note::WasHeadroom { of }));
         }
         notes
     }
@@ -111,8 +108,8 @@ impl Ledger {
             PoolRoom {
                 pool: pool.clone(),
                 needed: u128::from(needed),
-                free: space.map_or(0, |space| space.free()),
-                largest_free_run: space.map_or(0, |space| space.largest_free_run()),
+                free: space.map_or(0, super::super::free_space::FreeSpace::free),
+                largest_free_run: space.map_or(0, super::super::free_space::FreeSpace::largest_free_run),
             }
         };
         pools.iter().map(room).collect()

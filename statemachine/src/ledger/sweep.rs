@@ -61,9 +61,7 @@ impl Ledger {
         let uid = gone.uid.clone();
         match &gone.object {
             ObjectId::Pool(pool) => self.delete_pool(source, &DeletePool { pool: pool.clone(), uid }),
-            ObjectId::Reservation(id) => {
-                self.release_reservation(source, &ReleaseReservation { id: id.clone(), uid })
-            }
+            ObjectId::Reservation(id) => self.release_reservation(source, &ReleaseReservation { id: id.clone(), uid }),
             ObjectId::Egress(name) => self.delete_egress(source, &DeleteEgress { name: name.clone(), uid }),
             ObjectId::Node(name) => self.delete_node(source, &DeleteNode { name: name.clone(), uid }),
             ObjectId::Pod(namespace, name) => {

@@ -72,6 +72,11 @@ impl Waiters {
         }
     }
 
+    /// Who waits, first first.
+    pub(super) fn order(&self) -> impl Iterator<Item = (Revision, &Waiter)> {
+        self.order.iter().map(|(since, (waiter, _))| (*since, waiter))
+    }
+
     pub(super) fn get(&self, since: Revision) -> Option<&Waiter> {
         self.order.get(&since).map(|(waiter, _)| waiter)
     }
@@ -102,7 +107,14 @@ impl Waiters {
         self.insert(since, Waiter::Pool(pool.clone()), needs);
     }
 
-    pub(super) fn enlist_item(&mut self, since: Revision, egress: &Name, item: u32, pool: &PoolId, asked: Option<IpAddr>) {
+    pub(super) fn enlist_item(
+        &mut self,
+        since: Revision,
+        egress: &Name,
+        item: u32,
+        pool: &PoolId,
+        asked: Option<IpAddr>,
+    ) {
         let need = asked.map_or_else(|| Need::Count(pool.clone(), 1), Need::Address);
         self.insert(since, Waiter::Item(egress.clone(), item), vec![Need::Pool(pool.clone()), need]);
     }

@@ -80,12 +80,14 @@ proptest! {
         for step in steps {
             match step {
                 Step::Insert(first, last) => {
-                    set.insert(base + first, base + last);
+                    let before = naive.len();
                     naive.extend(base + first..=base + last);
+                    prop_assert_eq!(set.insert(base + first, base + last), naive.len() > before);
                 }
                 Step::Remove(first, last) => {
-                    set.remove(base + first, base + last);
+                    let before = naive.len();
                     naive.retain(|x| !(base + first..=base + last).contains(x));
+                    prop_assert_eq!(set.remove(base + first, base + last), naive.len() < before);
                 }
             }
             set.check();

@@ -81,9 +81,9 @@ pub(crate) fn put_owner_index(owner: &str, bytes: &mut Vec<u8>) {
 
 /// The revision of the change that a key of the history belongs to; `None` for a key of something else.
 pub(crate) fn revision_of(key: &[u8]) -> Option<Revision> {
-    let bytes = match key.first()? {
-        &CHANGE => key.get(1..9)?.first_chunk::<8>(),
-        &(BY_ADDRESS | BY_OWNER) => key.last_chunk::<8>(),
+    let bytes = match *key.first()? {
+        CHANGE => key.get(1..9)?.first_chunk::<8>(),
+        BY_ADDRESS | BY_OWNER => key.last_chunk::<8>(),
         _ => None,
     };
     bytes.copied().map(Revision::from_be_bytes)

@@ -126,12 +126,11 @@ fn take_lock(dir: &Path) -> Result<File, StoreError> {
 }
 
 fn open_current(dir: &Path, options: &Options) -> Result<(Disk, Ledger, Meta), StoreError> {
-    let number = match read_current(dir)? {
-        Some(number) => number,
-        None => {
-            set_current(dir, 1)?;
-            1
-        }
+    let number = if let Some(number) = read_current(dir)? {
+        number
+    } else {
+        set_current(dir, 1)?;
+        1
     };
     let path = dir.join(format!("rows-{number}"));
     for item in fs::read_dir(dir).map_err(StoreError::io("list", dir))? {
