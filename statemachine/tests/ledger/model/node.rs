@@ -108,7 +108,11 @@ impl Model {
         let left = at_stake.iter().filter(|address| !after.placements.contains_key(*address)).count();
         let count = |n: usize| u32::try_from(n).expect("fewer than 2^32 addresses");
         if left > 0 && !drain.force {
-            return Err(Rejection::NoRoom { node: drain.node.clone(), left: count(left), carried: count(carried.len()) });
+            return Err(Rejection::NoRoom {
+                node: drain.node.clone(),
+                left: count(left),
+                carried: count(carried.len()),
+            });
         }
         self.set_drained(&drain.node, true);
         Ok(Outcome::default())

@@ -108,13 +108,7 @@ impl Model {
         open
     }
 
-    fn choose(
-        &self,
-        at: &BTreeMap<IpAddr, Name>,
-        address: IpAddr,
-        egress: &Name,
-        pool: &PoolId,
-    ) -> Option<Name> {
+    fn choose(&self, at: &BTreeMap<IpAddr, Name>, address: IpAddr, egress: &Name, pool: &PoolId) -> Option<Name> {
         let open = self.open_nodes(at, address, egress, pool);
         if self.settings.policy == Policy::Spread {
             let load = |node: &Name| at.values().filter(|on| *on == node).count();

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use holdfast_statemachine::command::{DeletePool, Observe, ObjectId, PutPool, RangeSpec, StatefulSetId};
+use holdfast_statemachine::command::{DeletePool, ObjectId, Observe, PutPool, RangeSpec, StatefulSetId};
 use holdfast_statemachine::outcome::Note;
 use holdfast_statemachine::row::{Holder, PoolRow, RetiredRow, Stamp};
 use holdfast_statemachine::{Event, Millis, Name, Outcome, PoolId, PoolKind, Range, Rejection, Source, Waiting};
