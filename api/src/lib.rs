@@ -1,1 +1,14 @@
-//! Holdfast.
+//! The gRPC contract of Holdfast: its `.proto` files, the types made from them, and a thin client.
+//!
+//! It knows the wire and nothing of what is behind it: neither the ledger's own types nor Raft.
+
+mod generated {
+    #![allow(missing_docs, rustdoc::all, clippy::all, clippy::pedantic)]
+    include!(concat!(env!("OUT_DIR"), "/packages.rs"));
+}
+
+#[doc(inline)]
+pub use generated::holdfast::*;
+
+/// Every `.proto` file's descriptor, encoded, for the reflection service.
+pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
