@@ -2,11 +2,16 @@
 //!
 //! It knows the wire and nothing of what is behind it: neither the ledger's own types nor Raft.
 
+pub mod client;
+mod failure;
+
 mod generated {
     #![allow(missing_docs, rustdoc::all, clippy::all, clippy::pedantic)]
     include!(concat!(env!("OUT_DIR"), "/packages.rs"));
 }
 
+pub use client::{Client, ClientError};
+pub use failure::{FAILURE_TYPE_URL, failure, status};
 #[doc(inline)]
 pub use generated::holdfast::*;
 

@@ -112,8 +112,8 @@ pub enum Problem {
     Field {
         /// Where the object was read.
         place: Place,
-        /// Which field.
-        problem: FieldProblem,
+        /// Which field. Boxed: it is large, and a `Result` is as large as its error.
+        problem: Box<FieldProblem>,
     },
     /// One object is given twice.
     #[error("{second}: {object} was given already, at {first}")]
@@ -121,9 +121,9 @@ pub enum Problem {
         /// The object.
         object: ObjectRef,
         /// Where it was read first.
-        first: Place,
+        first: Box<Place>,
         /// Where it was read again.
-        second: Place,
+        second: Box<Place>,
     },
     /// An object cannot be written as text.
     #[error("cannot be written as {format}: {message}")]

@@ -64,11 +64,12 @@ fn full_schedule(c: &mut Criterion) {
         for i in 0..1_000 {
             scheduler.put_address(ip(i), address(i, None));
         }
-        scheduler.recompute();
-        let mut capacity = 10;
+        assert_eq!(scheduler.recompute().len(), 1_000);
+        let mut capacity = 255;
         c.bench_function(&format!("full schedule, 1,000 Egresses, {nodes} Nodes, consistent-hash"), |b| {
             b.iter(|| {
-                // A change, so that there is something to do: a capacity that nobody uses.
+                // Nothing is recomputed when nothing changed: change the capacity of Nodes that do not say, of which
+                // there are none.
                 capacity = 265 - capacity;
                 scheduler.set_default_capacity(capacity);
                 black_box(scheduler.recompute())

@@ -156,20 +156,16 @@ impl Reading {
             self.refuse(place.clone(), problem);
         }
         let reference = object.reference();
-        match self.seen.get(&reference) {
-            Some(first) => {
-                let first = first.clone();
-                self.problems.push(Problem::Duplicate { object: reference, first, second: place });
-            }
-            None => {
-                self.seen.insert(reference, place.clone());
-                self.manifests.objects.push(Placed { object, place });
-            }
+        if let Some(first) = self.seen.get(&reference) {
+            let (first, second) = (Box::new(first.clone()), Box::new(place));
+            return self.problems.push(Problem::Duplicate { object: reference, first, second });
         }
+        self.seen.insert(reference, place.clone());
+        self.manifests.objects.push(Placed { object, place });
     }
 
     fn refuse(&mut self, place: Place, problem: FieldProblem) {
-        self.problems.push(Problem::Field { place, problem });
+        self.problems.push(Problem::Field { place, problem: Box::new(problem) });
     }
 
     fn finish(self) -> Result<Manifests, Vec<Problem>> {

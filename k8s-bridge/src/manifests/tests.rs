@@ -24,11 +24,11 @@ fn refused(text: &str) -> Vec<String> {
 fn documents_and_lists_are_read_in_order_and_empty_documents_are_passed_over() {
     let text = format!(
         "---\n# nothing\n---{POOL}---\n{NODE}\n---\nkind: List\napiVersion: v1\nitems:\n- {NODE_B}\n- kind: List\n  \
-         apiVersion: v1\n  items: [{{apiVersion: v1, kind: Namespace, metadata: {{name: n}}}}]\n",
+         apiVersion: v1\n  items: [{{apiVersion: v1, kind: Namespace, metadata: {{name: ns}}}}]\n",
         NODE_B = NODE.replace("name: a", "name: b"),
     );
     let manifests = read_text("x.yaml", &text).expect("reads");
-    assert_eq!(names(&manifests), ["IPPool pods", "Node a", "Node b", "Namespace n"]);
+    assert_eq!(names(&manifests), ["IPPool pods", "Node a", "Node b", "Namespace ns"]);
     let places: Vec<String> = manifests.objects.iter().map(|placed| placed.place.to_string()).collect();
     assert_eq!(
         places,
@@ -59,14 +59,14 @@ fn an_empty_list_holds_nothing() {
 
 #[test]
 fn other_kinds_and_versions_are_skipped_with_a_line_each() {
-    let text = "{apiVersion: v1, kind: ConfigMap, metadata: {namespace: n, name: c}}\n---\n\
+    let text = "{apiVersion: v1, kind: ConfigMap, metadata: {namespace: ns, name: c}}\n---\n\
                 {apiVersion: crd.antrea.io/v1alpha2, kind: Egress, metadata: {name: e}}\n---\n\
                 {apiVersion: x/v1, kind: AllowList, metadata: {name: l}, items: {}}\n";
     let manifests = read_text("x.yaml", text).expect("reads");
     assert_eq!(
         manifests.notes,
         [
-            "x.yaml: document 1 (line 1): ConfigMap n/c (v1) skipped: not a kind that is read",
+            "x.yaml: document 1 (line 1): ConfigMap ns/c (v1) skipped: not a kind that is read",
             "x.yaml: document 2 (line 3): Egress e (crd.antrea.io/v1alpha2) skipped: only crd.antrea.io/v1beta1 is read",
             "x.yaml: document 3 (line 5): AllowList l (x/v1) skipped: not a kind that is read",
         ]
@@ -86,7 +86,7 @@ fn every_problem_of_every_document_is_told_with_its_place() {
         "x.yaml: document 1 (line 1): object: .: [1] is not allowed: an object with apiVersion, kind and metadata",
         "x.yaml: document 2 (line 3): Node: apiVersion: nothing is not allowed: every object says what it is",
         "x.yaml: document 3 (line 5): object: kind: 5 is not allowed: ",
-        "x.yaml: document 4 (line 7): Node: metadata.name: 7 is not allowed: a string",
+        "x.yaml: document 4 (line 7): Node: metadata.name: 7 is not allowed: a string, in quotes",
         "x.yaml: document 6 (line 11): Node a was given already, at x.yaml: document 5 (line 9)",
         "x.yaml: document 7 (line 13), items[0]: Node A_B: metadata.name: \"A_B\" is not allowed: ",
     ];
@@ -114,11 +114,8 @@ fn a_document_after_one_with_a_repeated_key_is_still_read() {
 
 #[test]
 fn an_alias_bomb_is_refused() {
-    let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
-    for i in 1..12 {
-        let before = format!("*a{}", i - 1);
-        text += &format!("a{i}: &a{i} [{}]\n", [before.as_str(); 10].join(", "));
-    }
+    let line = |i: u32| format!("a{i}: &a{i} [{}]\n", [format!("*a{}", i - 1).as_str(); 10].join(", "));
+    let text: String = ["a0: &a0 [x, x, x, x]\n".to_owned()].into_iter().chain((1..12).map(line)).collect();
     let problems = refused(&text);
     assert_eq!(problems.len(), 1, "{problems:?}");
     assert!(problems[0].contains("alias") || problems[0].contains("anchor"), "{problems:?}");

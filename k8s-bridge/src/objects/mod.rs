@@ -203,7 +203,12 @@ fn typed<T: DeserializeOwned>(kind: Kind, value: &Value) -> Result<T, FieldProbl
             serde_path_to_error::Segment::Map { key } => value.get(key),
             _ => None,
         });
-        let allowed = message.split_once(", expected ").map_or(message.as_str(), |(_, expected)| expected);
+        let allowed = match message.split_once(", expected ") {
+            // What YAML takes for a number or a truth value was often meant as text: `no`, `1.20`.
+            Some((_, "a string")) if matches!(held, Some(Value::Bool(_) | Value::Number(_))) => "a string, in quotes",
+            Some((_, expected)) => expected,
+            None => &message,
+        };
         FieldProblem {
             object,
             field: path,
@@ -229,11 +234,11 @@ mod tests {
         let cases = [
             (Kind::Node, json!({}), ("metadata", "nothing", "it is required")),
             (Kind::Node, json!({"metadata": {}}), ("metadata.name", "nothing", "it is required")),
-            (Kind::Node, json!({"metadata": {"name": 5}}), ("metadata.name", "5", "a string")),
+            (Kind::Node, json!({"metadata": {"name": 5}}), ("metadata.name", "5", "a string, in quotes")),
             (
                 Kind::Node,
                 json!({"metadata": {"name": "a", "labels": {"on": true}}}),
-                ("metadata.labels.on", "true", "a string"),
+                ("metadata.labels.on", "true", "a string, in quotes"),
             ),
             (
                 Kind::StatefulSet,
@@ -243,7 +248,7 @@ mod tests {
             (
                 Kind::IpPool,
                 json!({"metadata": {"name": "a"}, "spec": {"ipRanges": [{}, {"cidr": 7}]}}),
-                ("spec.ipRanges[1].cidr", "7", "a string"),
+                ("spec.ipRanges[1].cidr", "7", "a string, in quotes"),
             ),
             (
                 Kind::Egress,

@@ -94,7 +94,7 @@ impl Ledger {
         }
         let same_uid = identity(&held[0].1.holder).map(|(uid, _)| uid) == identity(&new).map(|(uid, _)| uid);
         if !same_uid && matches!(grant.owner, Owner::Pod(_)) {
-            return self.replace_pod(new, &held, &pools, &grant.addresses);
+            return self.replace_pod(&new, &held, &pools, &grant.addresses);
         }
         self.still_fits(&held, &pools, &grant.addresses)?;
         if same_uid {
@@ -136,7 +136,7 @@ impl Ledger {
     /// A Pod of the same name was there before: its addresses are freed, and the grant is new, or nothing happens.
     fn replace_pod(
         &mut self,
-        new: Holder,
+        new: &Holder,
         held: &[(IpAddr, GrantRow)],
         pools: &[PoolId],
         asked: &[IpAddr],
@@ -145,7 +145,7 @@ impl Ledger {
         for (address, _) in held {
             trial.release(*address);
         }
-        let outcome = trial.grant_new(&new, pools, asked)?;
+        let outcome = trial.grant_new(new, pools, asked)?;
         *self = trial;
         Ok(outcome)
     }

@@ -242,7 +242,7 @@ fn run(policy: Policy, default_capacity: u32, operations: &[Operation]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     #[test]
     fn sticky_is_naive(default_capacity in 0..5_u32, operations in prop::collection::vec(operations(), 1..50)) {
@@ -260,5 +260,44 @@ proptest! {
         operations in prop::collection::vec(operations(), 1..50)
     ) {
         run(Policy::ConsistentHash, default_capacity, &operations);
+    }
+}
+
+/// Enough Nodes for long walks, full stretches and levels with a few Nodes among many.
+#[test]
+fn many_nodes_are_as_naive_as_few() {
+    for policy in [Policy::Sticky, Policy::Spread, Policy::ConsistentHash] {
+        let mut pair = Pair::new(policy, 3);
+        for i in 0..60 {
+            let node = name(&format!("node-{i}"));
+            pair.real.put_node(&node, live((i % 7 == 0).then_some(1)));
+            pair.naive.nodes.insert(node, live((i % 7 == 0).then_some(1)));
+        }
+        for i in 0..170_u32 {
+            let mut input = address(&format!("e{}", i / 3), 1);
+            input.order.1 = i % 3;
+            input.pool = pool_name(0);
+            pair.put(IpAddr::from((0x0a00_0000 + i).to_be_bytes()), input);
+        }
+        pair.settle();
+        pair.apply(&Operation::EndOfEntry);
+        // 9 Nodes of 1 and 51 of 3 have room for 162.
+        assert_eq!(pair.real.homeless_count(), 8, "{policy:?}");
+        for i in [3, 14, 15] {
+            pair.real.remove_node(&format!("node-{i}"));
+            pair.naive.nodes.remove(format!("node-{i}").as_str());
+        }
+        for ip in pair.real.homeless() {
+            assert_eq!(pair.real.remove_address(ip), pair.naive.remove_address(ip));
+        }
+        for i in 0..5 {
+            let node = name(&format!("other-{i}"));
+            pair.real.put_node(&node, live(None));
+            pair.naive.nodes.insert(node, live(None));
+        }
+        pair.settle();
+        pair.apply(&Operation::EndOfEntry);
+        pair.apply(&Operation::Rebalance(6));
+        assert_eq!(pair.real.check(), Vec::<String>::new());
     }
 }

@@ -44,12 +44,10 @@ fn address_before_the_shared_point(third: &str) -> String {
 #[test]
 fn a_shared_point_belongs_to_the_smaller_name_also_when_full() {
     let [small, large] = ONE_POINT;
-    let third = (0..).map(|i| format!("third-{i}")).find(|third| {
-        let shared = points(small)[48];
-        let next = |node: &str| points(node).iter().map(|point| point.wrapping_sub(shared)).filter(|d| *d > 0).min();
-        next(third) < next(small) && next(third) < next(large)
-    });
-    let third = third.unwrap();
+    let shared = points(small)[48];
+    let next = |node: &str| points(node).iter().map(|point| point.wrapping_sub(shared)).filter(|d| *d > 0).min();
+    let comes_next = |third: &String| next(third) < next(small) && next(third) < next(large);
+    let third = (0..1_000).map(|i| format!("third-{i}")).find(comes_next).unwrap();
     let text = address_before_the_shared_point(&third);
     for policy in [Policy::Sticky, Policy::ConsistentHash] {
         let place = |capacity_of_small: u32, with_small: bool| {

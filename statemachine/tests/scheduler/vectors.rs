@@ -14,13 +14,14 @@ fn abc(policy: Policy, default_capacity: u32) -> Scheduler {
     scheduler
 }
 
-type Places<'a> = [Option<&'a str>; 3];
+/// Nodes and their own capacities, the default capacity, and where A, B and C go.
+type Line<'a> = (&'a [(&'a str, Option<u32>)], u32, [Option<&'a str>; 3]);
 
 #[test]
 fn the_table_holds_under_every_policy_that_asks_the_ring() {
     let (one, two, three) = (Some("node1"), Some("node2"), Some("node3"));
     let all: &[(&str, Option<u32>)] = &[("node1", None), ("node2", None), ("node3", None)];
-    let table: [(&[(&str, Option<u32>)], u32, Places); 4] = [
+    let table: [Line; 4] = [
         (all, 3, [one, three, one]),
         (&[("node1", Some(0)), ("node2", Some(2)), ("node3", Some(0))], 3, [two, two, None]),
         (all, 1, [one, three, two]),
