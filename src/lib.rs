@@ -1,0 +1,3 @@
+//! Holdfast's binary as a library, so that tests and benches reach its parts.
+
+pub mod wire;
