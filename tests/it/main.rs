@@ -1,0 +1,3 @@
+//! Tests that cross crates, against the built `holdfast` binary.
+
+mod faults;
