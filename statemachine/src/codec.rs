@@ -14,14 +14,16 @@ use serde::de::DeserializeOwned;
 pub enum Kind {
     /// A [`Row`](crate::Row) of the ledger.
     Row = 1,
-    /// A [`Change`](crate::Change) of the history.
-    Change = 2,
+    /// [`Change`](crate::Change)s of the history that follow one another.
+    Changes = 2,
     /// The store's own record of what it holds.
     Meta = 3,
     /// The first record of a snapshot file.
     SnapshotHeader = 4,
     /// The last record of a snapshot file.
     SnapshotTrailer = 5,
+    /// Where changes of the history are found by whom they concern.
+    Index = 6,
     /// An entry of the log.
     LogEntry = 16,
     /// The vote of a replica.

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 use std::net::IpAddr;
 
-use super::key::{put_address_index, put_owner_index};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
 use crate::change::{Change, Event};
 use crate::command::StatefulSetId;
 use crate::row::{Holder, PodRef};
@@ -39,66 +40,66 @@ fn put_ordinal(id: &StatefulSetId, ordinal: u32, text: &mut String) {
     write!(text, "{ordinal}").expect("writing to a String cannot fail");
 }
 
-/// The keys under which a change is found by address and by owner. Its buffers are used again for the next change.
-#[derive(Debug, Default)]
-pub(crate) struct Concerns {
-    key: Vec<u8>,
-    text: String,
-    latest: String,
+/// Under what a change is found again: the hash of an address, or of an owner's text. Two that have the same one are told
+/// apart by the changes themselves.
+pub(crate) fn address_hash(address: IpAddr) -> u64 {
+    match address {
+        IpAddr::V4(v4) => xxh3_64_with_seed(&v4.octets(), ADDRESS),
+        IpAddr::V6(v6) => xxh3_64_with_seed(&v6.octets(), ADDRESS),
+    }
 }
 
-impl Concerns {
-    /// Calls `each` with every such key, each once.
-    pub(crate) fn keys(&mut self, change: &Change, mut each: impl FnMut(&[u8])) {
-        let revision = change.revision.to_be_bytes();
-        if let Some(address) = address_of(&change.event) {
-            self.key.clear();
-            put_address_index(address, &mut self.key);
-            self.key.extend_from_slice(&revision);
-            each(&self.key);
-        }
-        self.latest.clear();
-        self.owners(&change.event, |key, text| {
-            key.clear();
-            put_owner_index(text, key);
-            key.extend_from_slice(&revision);
-            each(key);
-        });
-    }
+/// See [`address_hash`].
+pub(crate) fn owner_hash(owner: &str) -> u64 {
+    xxh3_64_with_seed(owner.as_bytes(), OWNER)
+}
 
-    /// Calls `each` with the text of every owner that an event concerns, each once.
-    fn owners(&mut self, event: &Event, mut each: impl FnMut(&mut Vec<u8>, &str)) {
-        let mut one = |put: &dyn Fn(&mut String)| {
-            self.text.clear();
-            put(&mut self.text);
-            if self.text != self.latest {
-                each(&mut self.key, &self.text);
-                std::mem::swap(&mut self.text, &mut self.latest);
-            }
-        };
-        match event {
-            Event::Granted { holder, .. } | Event::Released { holder, .. } => one(&|text| put_holder(holder, text)),
-            Event::Transferred { from, to, .. } => {
-                one(&|text| put_holder(from, text));
-                one(&|text| put_holder(to, text));
-            }
-            Event::Bound { id, ordinal, pod } | Event::Unbound { id, ordinal, pod } => {
-                one(&|text| put_ordinal(id, *ordinal, text));
-                one(&|text| put_pod(pod, text));
-            }
-            Event::Placed { egress, from, to, .. } => {
-                one(&|text| put(text, &["egress/", egress]));
-                if let Some(from) = from {
-                    one(&|text| put(text, &["node/", from]));
-                }
-                one(&|text| put(text, &["node/", to]));
-            }
-            Event::Unplaced { egress, from, .. } => {
-                one(&|text| put(text, &["egress/", egress]));
+const ADDRESS: u64 = 1;
+const OWNER: u64 = 2;
+
+/// Calls `each` with every hash that a change is found by. The text is a buffer.
+pub(crate) fn hashes(change: &Change, text: &mut String, mut each: impl FnMut(u64)) {
+    if let Some(address) = address_of(&change.event) {
+        each(address_hash(address));
+    }
+    let mut latest = None;
+    owners(&change.event, text, |text| {
+        let hash = owner_hash(text);
+        if latest.replace(hash) != Some(hash) {
+            each(hash);
+        }
+    });
+}
+
+/// Calls `each` with the text of every owner that an event concerns.
+fn owners(event: &Event, text: &mut String, mut each: impl FnMut(&str)) {
+    let mut one = |put: &dyn Fn(&mut String)| {
+        text.clear();
+        put(text);
+        each(text);
+    };
+    match event {
+        Event::Granted { holder, .. } | Event::Released { holder, .. } => one(&|text| put_holder(holder, text)),
+        Event::Transferred { from, to, .. } => {
+            one(&|text| put_holder(from, text));
+            one(&|text| put_holder(to, text));
+        }
+        Event::Bound { id, ordinal, pod } | Event::Unbound { id, ordinal, pod } => {
+            one(&|text| put_ordinal(id, *ordinal, text));
+            one(&|text| put_pod(pod, text));
+        }
+        Event::Placed { egress, from, to, .. } => {
+            one(&|text| put(text, &["egress/", egress]));
+            if let Some(from) = from {
                 one(&|text| put(text, &["node/", from]));
             }
-            _ => {}
+            one(&|text| put(text, &["node/", to]));
         }
+        Event::Unplaced { egress, from, .. } => {
+            one(&|text| put(text, &["egress/", egress]));
+            one(&|text| put(text, &["node/", from]));
+        }
+        _ => {}
     }
 }
 

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use sled::{Db, IVec, Tree};
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::key::{CHANGE, META, ROWS, ROWS_END, change_key, decode_key, part_key};
+use super::concern::hashes;
+use super::key::{CHANGES, META, ROWS, ROWS_END, decode_key, history_key, part_key, revision_of};
 use super::{Meta, StoreError};
 use crate::codec::{self, Kind};
 use crate::{Change, Key, Ledger, Revision, Row};
@@ -58,18 +59,32 @@ impl Disk {
         Ok(Some(IVec::from(whole)))
     }
 
-    /// One change of the history.
-    pub(crate) fn change(&self, revision: Revision) -> Result<Option<Change>, StoreError> {
-        let key = change_key(revision);
-        self.value(&key)?.map(|bytes| decode_value(Kind::Change, &key, &bytes)).transpose()
+    /// The changes stored together with this one; none if they are no longer there.
+    pub(crate) fn block(&self, revision: Revision) -> Result<Vec<Change>, StoreError> {
+        let mut keys = self.tree.range(&[CHANGES][..]..=&history_key(CHANGES, revision)[..]).keys();
+        // Parts of a long value lie behind its key, and are longer.
+        let Some(key) = keys.rfind(|key| key.as_ref().is_ok_and(|key| key.len() == 9) || key.is_err()).transpose()?
+        else {
+            return Ok(Vec::new());
+        };
+        let Some(value) = self.value(&key)? else { return Ok(Vec::new()) };
+        let changes: Vec<Change> = decode_value(Kind::Changes, &key, &value)?;
+        let (first, last) =
+            (changes.first().map(|change| change.revision), changes.last().map(|change| change.revision));
+        if first != revision_of(&key)
+            || last.zip(first).map(|(last, first)| last - first + 1) != Some(changes.len() as u64)
+        {
+            return Err(StoreError::Damaged(format!("{} holds changes {first:?} to {last:?}", key_text(&key))));
+        }
+        Ok(if last >= Some(revision) { changes } else { Vec::new() })
     }
 
     /// All rows, checked: each decodes and is what its key says, and all together are what the store's own record says.
-    pub(crate) fn load(&self) -> Result<(Ledger, Meta), StoreError> {
+    pub(crate) fn load(&self) -> Result<Loaded, StoreError> {
         guard(|| self.load_unguarded())
     }
 
-    fn load_unguarded(&self) -> Result<(Ledger, Meta), StoreError> {
+    fn load_unguarded(&self) -> Result<Loaded, StoreError> {
         let meta = match self.tree.get(META)? {
             Some(bytes) => decode_value(Kind::Meta, META, &bytes)?,
             None => Meta::empty(),
@@ -94,11 +109,30 @@ impl Disk {
         }
         self.compare(&meta, rows.len() as u64, digest)?;
         let ledger = Ledger::from_rows(rows).map_err(|bad| StoreError::Damaged(bad.to_string()))?;
-        if meta.position.is_some() && ledger.tables().clock().revision != meta.history.last() {
+        if ledger.tables().clock().revision != meta.history.last() {
             let (clock, last) = (ledger.tables().clock().revision, meta.history.last());
             return Err(StoreError::Damaged(format!("the clock is at revision {clock}, the history ends at {last}")));
         }
-        Ok((ledger, meta))
+        let tail = self.tail(&meta)?;
+        Ok(Loaded { ledger, meta, tail })
+    }
+
+    /// Where the changes that the stored index does not cover are found.
+    fn tail(&self, meta: &Meta) -> Result<Vec<Found>, StoreError> {
+        let mut tail = Vec::new();
+        let mut text = String::new();
+        let mut next = meta.indexed.max(meta.history.first);
+        while next < meta.history.next {
+            let block = self.block(next)?;
+            if block.is_empty() {
+                return Err(StoreError::Damaged(format!("change {next} is missing")));
+            }
+            for change in block.iter().filter(|change| change.revision >= next) {
+                hashes(change, &mut text, |hash| tail.push((hash, change.revision)));
+            }
+            next = block.last().map_or(next, |change| change.revision) + 1;
+        }
+        Ok(tail)
     }
 
     fn compare(&self, meta: &Meta, rows: u64, digest: u128) -> Result<(), StoreError> {
@@ -108,14 +142,18 @@ impl Disk {
                 meta.rows, meta.digest
             )));
         }
-        let changes = || self.tree.range([CHANGE]..[CHANGE + 1]);
-        let first = changes().next().transpose()?.map(|(key, _)| key);
-        let last = changes().next_back().transpose()?.map(|(key, _)| key);
-        let kept = meta.history.count() > 0;
-        let begins = |key: Option<IVec>, revision| key.is_some_and(|key| key.starts_with(&change_key(revision)));
-        let right =
-            if kept { begins(first, meta.history.first) && begins(last, meta.history.last()) } else { first.is_none() };
-        if right { Ok(()) } else { Err(StoreError::Damaged(format!("the history is not {:?}", meta.history))) }
+        let blocks = || self.tree.range([CHANGES]..[CHANGES + 1]);
+        let first = blocks().next().transpose()?.and_then(|(key, _)| revision_of(&key));
+        let last = blocks().next_back().transpose()?.and_then(|(key, _)| revision_of(&key));
+        let kept = meta.history;
+        let right = match (first, last) {
+            (Some(first), Some(last)) => {
+                let ends = self.block(last)?.last().map(|change| change.revision) == Some(kept.last());
+                kept.count() > 0 && ends && !self.block(kept.first)?.is_empty() && first <= kept.first
+            }
+            _ => kept.count() == 0,
+        };
+        if right { Ok(()) } else { Err(StoreError::Damaged(format!("the history is not {kept:?}"))) }
     }
 
     /// Hands all that is written to the operating system.
@@ -129,6 +167,17 @@ impl Disk {
         self.flush()?;
         sync_all(&self.path)
     }
+}
+
+/// A change and one of the hashes that it is found by.
+pub(crate) type Found = (u64, Revision);
+
+/// All that is stored, but for most of the history.
+pub(crate) struct Loaded {
+    pub(crate) ledger: Ledger,
+    pub(crate) meta: Meta,
+    /// See [`Meta::indexed`].
+    pub(crate) tail: Vec<Found>,
 }
 
 /// Syncs a directory and all below it.

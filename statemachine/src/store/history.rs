@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::Bound;
 
-use super::concern::owner_text;
-use super::disk::{Disk, decode_value, parts};
-use super::key::{change_key, put_address_index, put_owner_index, revision_of};
+use super::concern::{address_hash, owner_hash, owner_text};
+use super::disk::{Disk, Found, decode_value};
+use super::key::{INDEX, history_key};
 use super::{Edge, Extent, Interval, Store, StoreError, Subject, shared};
 use crate::change::Event;
 use crate::codec::Kind;
@@ -26,25 +26,15 @@ pub(super) fn changes(disk: &Disk, kept: Extent, after: Revision, limit: usize) 
         return Err(too_old());
     }
     let mut found = Vec::new();
-    let mut items = disk.tree.range(change_key(after + 1)..change_key(kept.next));
-    while found.len() < limit {
-        let Some(item) = items.next() else { break };
-        let (key, first) = item?;
-        let change: Change = if parts(&first) == 1 {
-            decode_value(Kind::Change, &key, &first)?
-        } else {
-            items.by_ref().take(usize::from(parts(&first)) - 1).try_for_each(|part| part.map(drop))?;
-            let Some(value) = disk.value(&key)? else { return Err(too_old()) };
-            decode_value(Kind::Change, &key, &value)?
-        };
-        // Dropped from the history between two steps: what is left does not follow what was asked for.
-        if change.revision != after + 1 + found.len() as u64 {
-            return Err(too_old());
-        }
-        found.push(change);
-    }
-    if found.is_empty() && limit > 0 {
-        return Err(too_old());
+    let mut next = after + 1;
+    while found.len() < limit && next < kept.next {
+        let block = disk.block(next)?;
+        let from = block.iter().position(|change| change.revision == next);
+        // Dropped from the history since its extent was read.
+        let Some(from) = from else { return Err(too_old()) };
+        let left = limit - found.len();
+        found.extend(block.into_iter().skip(from).take(left));
+        next = found.last().map_or(next, |change: &Change| change.revision) + 1;
     }
     Ok(found)
 }
@@ -74,13 +64,11 @@ enum Whose<'a> {
 }
 
 impl Whose<'_> {
-    fn prefix(&self) -> Vec<u8> {
-        let mut prefix = Vec::new();
+    fn hash(&self) -> u64 {
         match self {
-            Whose::Address(address) => put_address_index(*address, &mut prefix),
-            Whose::Owner(text) => put_owner_index(text, &mut prefix),
+            Whose::Address(address) => address_hash(*address),
+            Whose::Owner(text) => owner_hash(text),
         }
-        prefix
     }
 
     fn is(&self, subject: &Subject) -> bool {
@@ -163,15 +151,16 @@ impl Store {
         let mut open: BTreeMap<Slot, (Subject, Edge)> = BTreeMap::new();
         let mut seen = Vec::new();
         let disk = shared(&self.disk);
-        for item in disk.tree.scan_prefix(whose.prefix()).rev() {
+        let mut block: Vec<Change> = Vec::new();
+        for revision in self.found(&disk, whose.hash())?.into_iter().rev() {
             if found.len() >= limit {
                 return Ok(found);
             }
-            let (key, _) = item?;
-            // Dropped meanwhile, and with it everything before it.
-            let Some(change) = revision_of(&key).map(|revision| disk.change(revision)).transpose()?.flatten() else {
-                break;
-            };
+            if block.first().is_none_or(|change| change.revision > revision) {
+                block = disk.block(revision)?;
+            }
+            // If it was dropped meanwhile, so was everything before it.
+            let Some(change) = block.iter().find(|change| change.revision == revision).cloned() else { break };
             let edge = Edge::of(&change);
             let (ended, begun) = ended_and_begun(change.event);
             if let Some(subject) = begun.filter(|subject| whose.is(subject)) {
@@ -192,6 +181,29 @@ impl Store {
         self.add_lasting(whose, &seen, &mut found);
         found.extend(open.into_values().map(|(subject, edge)| Interval { subject, from: None, to: Some(edge) }));
         Ok(found)
+    }
+
+    /// The revisions of the changes that are found by a hash, ascending.
+    fn found(&self, disk: &Disk, hash: u64) -> Result<Vec<Revision>, StoreError> {
+        // Before the stored runs: a change that passes from here to there meanwhile is found twice, not missed.
+        let mut revisions: Vec<Revision> =
+            shared(&self.tail).iter().filter(|found| found.0 == hash).map(|found| found.1).collect();
+        let first = self.history_extent().first;
+        for key in disk.tree.range([INDEX]..[INDEX + 1]).keys() {
+            let key = key?;
+            // Parts of a long value lie behind its key, and are longer.
+            if key.len() != history_key(INDEX, 0).len() {
+                continue;
+            }
+            let Some(value) = disk.value(&key)? else { continue };
+            let run: Vec<Found> = decode_value(Kind::Index, &key, &value)?;
+            let from = run.partition_point(|found| *found < (hash, first));
+            revisions.extend(run[from..].iter().take_while(|found| found.0 == hash).map(|found| found.1));
+        }
+        revisions.retain(|revision| *revision >= first);
+        revisions.sort_unstable();
+        revisions.dedup();
+        Ok(revisions)
     }
 
     /// What holds since before the history begins, as the rows say.

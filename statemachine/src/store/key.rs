@@ -14,12 +14,10 @@ const ROW: u8 = 0x10;
 pub(crate) const ROWS: u8 = ROW;
 /// Rows begin with a byte below this one.
 pub(crate) const ROWS_END: u8 = 0x20;
-/// A change: this byte and its revision.
-pub(crate) const CHANGE: u8 = 0x40;
-/// A change that concerns an address: this byte, the address, the change's revision.
-pub(crate) const BY_ADDRESS: u8 = 0x41;
-/// A change that concerns an owner: this byte, the owner's text, the change's revision.
-pub(crate) const BY_OWNER: u8 = 0x42;
+/// Changes that follow one another: this byte and the revision of the first.
+pub(crate) const CHANGES: u8 = 0x40;
+/// Where changes are found by whom they concern: this byte and the revision of the first change covered.
+pub(crate) const INDEX: u8 = 0x41;
 
 /// Appends the key of a row.
 pub fn encode_key(key: &Key, bytes: &mut Vec<u8>) {
@@ -62,31 +60,19 @@ pub fn decode_key(bytes: &[u8]) -> Option<Key> {
     rest.is_empty().then_some(key)
 }
 
-/// The key of a change.
-pub(crate) fn change_key(revision: Revision) -> [u8; 9] {
-    let mut bytes = [CHANGE; 9];
+/// A key of the history: of changes, or of their index.
+pub(crate) fn history_key(tag: u8, revision: Revision) -> [u8; 9] {
+    let mut bytes = [tag; 9];
     bytes[1..].copy_from_slice(&revision.to_be_bytes());
     bytes
 }
 
-/// Appends what the keys of an address's changes begin with; the revision follows.
-pub(crate) fn put_address_index(address: IpAddr, bytes: &mut Vec<u8>) {
-    put_tagged_address(BY_ADDRESS, address, bytes);
-}
-
-/// Appends what the keys of an owner's changes begin with; the revision follows.
-pub(crate) fn put_owner_index(owner: &str, bytes: &mut Vec<u8>) {
-    put_name(BY_OWNER, owner, bytes);
-}
-
-/// The revision of the change that a key of the history belongs to; `None` for a key of something else.
+/// The revision in a key of the history; `None` for a key of something else.
 pub(crate) fn revision_of(key: &[u8]) -> Option<Revision> {
-    let bytes = match *key.first()? {
-        CHANGE => key.get(1..9)?.first_chunk::<8>(),
-        BY_ADDRESS | BY_OWNER => key.last_chunk::<8>(),
+    match key.split_first()? {
+        (&(CHANGES | INDEX), rest) => rest.first_chunk::<8>().copied().map(Revision::from_be_bytes),
         _ => None,
-    };
-    bytes.copied().map(Revision::from_be_bytes)
+    }
 }
 
 /// The key of part `number`, 1 and up, of the value whose first part is under `key`. No key begins with another, so

@@ -13,12 +13,14 @@ pub struct Meta {
     pub rows: u64,
     /// Which changes are kept.
     pub history: Extent,
+    /// Changes before this revision are found by the index that is stored; those from it on are looked through.
+    pub indexed: Revision,
 }
 
 impl Meta {
     /// Of a store without a row.
     pub(crate) fn empty() -> Meta {
-        Meta { position: None, digest: 0, rows: 0, history: Extent { first: 1, next: 1 } }
+        Meta { position: None, digest: 0, rows: 0, history: Extent { first: 1, next: 1 }, indexed: 1 }
     }
 }
 

@@ -10,6 +10,7 @@
 mod concern;
 mod disk;
 mod error;
+mod feed;
 mod history;
 mod interval;
 mod key;
@@ -27,9 +28,10 @@ pub use interval::{Edge, Interval, Subject};
 pub use key::{decode_key, encode_key};
 pub use meta::{Extent, Meta};
 pub use open::{Opened, Options, SetAside};
-pub use scan::{CheckReport, SnapshotScan};
+pub use scan::SnapshotScan;
 
 use crate::{Change, Ledger, Revision};
+use disk::Found;
 pub(crate) use disk::{Disk, sync_path};
 pub(crate) use key::META;
 use scan::View;
@@ -45,6 +47,8 @@ pub struct Store {
     ledger: RwLock<Ledger>,
     /// As in the latest batch.
     meta: RwLock<Meta>,
+    /// Where the changes are found that the stored index does not cover yet, by ascending revision.
+    tail: RwLock<Vec<Found>>,
     /// Held for the length of every write: one writer at a time.
     writer: Mutex<Writer>,
     /// Snapshots being read.

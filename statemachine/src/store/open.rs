@@ -8,10 +8,9 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, RwLock};
 
-use super::disk::{Disk, sync_path};
+use super::disk::{Disk, Loaded, sync_path};
 use super::write::Writer;
-use super::{Meta, Store, StoreError, exclusive, lock, shared};
-use crate::Ledger;
+use super::{Store, StoreError, exclusive, lock, shared};
 use crate::snapshot::{self, SnapshotInfo};
 
 /// How to open a store.
@@ -68,13 +67,14 @@ impl Store {
             }
             Err(error) => return Err(error),
         };
-        let (disk, ledger, meta) = opened;
+        let (disk, Loaded { ledger, meta, tail }) = opened;
         let store = Store {
             dir: dir.to_owned(),
             options,
             disk: RwLock::new(disk),
             ledger: RwLock::new(ledger),
             meta: RwLock::new(meta),
+            tail: RwLock::new(tail),
             writer: Mutex::new(Writer::default()),
             views: Mutex::default(),
             _lock: lock,
@@ -92,7 +92,7 @@ impl Store {
         remove(&fresh)?;
         let disk = Disk::open(&fresh, self.options.cache_bytes)?;
         snapshot::fill(path, &disk)?;
-        let (ledger, meta) = disk.load()?;
+        let Loaded { ledger, meta, tail } = disk.load()?;
         if meta != info.meta {
             return Err(StoreError::Damaged(format!("{meta:?} came out of a snapshot of {:?}", info.meta)));
         }
@@ -104,6 +104,7 @@ impl Store {
             let (mut now, mut rows) = (exclusive(&self.disk), exclusive(&self.ledger));
             views.drain(..).for_each(|view| lock(&view).replace());
             *exclusive(&self.meta) = meta;
+            *exclusive(&self.tail) = tail;
             *rows = ledger;
             std::mem::replace(&mut *now, disk)
         };
@@ -125,7 +126,7 @@ fn take_lock(dir: &Path) -> Result<File, StoreError> {
     }
 }
 
-fn open_current(dir: &Path, options: &Options) -> Result<(Disk, Ledger, Meta), StoreError> {
+fn open_current(dir: &Path, options: &Options) -> Result<(Disk, Loaded), StoreError> {
     let number = if let Some(number) = read_current(dir)? {
         number
     } else {
@@ -140,8 +141,8 @@ fn open_current(dir: &Path, options: &Options) -> Result<(Disk, Ledger, Meta), S
         }
     }
     let disk = Disk::open(&path, options.cache_bytes)?;
-    let (ledger, meta) = disk.load()?;
-    Ok((disk, ledger, meta))
+    let loaded = disk.load()?;
+    Ok((disk, loaded))
 }
 
 /// The number of the database in use; `None` for a directory without any.

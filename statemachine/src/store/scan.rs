@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex};
 use sled::IVec;
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::concern::Concerns;
-use super::disk::{Disk, decode_row, decode_value, parts, row_digest};
-use super::key::{BY_ADDRESS, CHANGE, ROWS, ROWS_END, revision_of};
+use super::concern::hashes;
+use super::disk::{Disk, Found, decode_row, decode_value, key_text, parts, row_digest};
+use super::key::{CHANGES, INDEX, ROWS, ROWS_END, revision_of};
 use super::{Meta, Store, StoreError, lock, shared};
 use crate::codec::Kind;
 use crate::{Change, Ledger, Revision};
@@ -154,15 +154,6 @@ impl Drop for SnapshotScan {
     }
 }
 
-/// What a check of the whole store counted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CheckReport {
-    /// As of this entry, and as recomputed.
-    pub meta: Meta,
-    /// Keys by which changes are found by address and by owner.
-    pub index_keys: u64,
-}
-
 impl Store {
     /// Begins a view of all that is stored as of the latest entry. It waits for an entry being written, no longer.
     pub fn begin_snapshot(self: &Arc<Store>) -> SnapshotScan {
@@ -183,15 +174,15 @@ impl Store {
 
     /// The digest of the rows as they are stored, computed from nothing.
     pub fn recompute_digest(self: &Arc<Store>) -> Result<u128, StoreError> {
-        self.check().map(|report| report.meta.digest)
+        self.check().map(|meta| meta.digest)
     }
 
     /// Reads all that is stored, as of the latest entry and while later ones go on, and checks that every value decodes,
-    /// that the rows make a ledger and are those counted and digested, that the history has no gap, and that each of its
+    /// that the rows are those counted and digested and make a ledger without a violation, that the history has no gap, and that each of its
     /// changes is found by the addresses and owners that it concerns, and nothing else is.
-    pub fn check(self: &Arc<Store>) -> Result<CheckReport, StoreError> {
+    pub fn check(self: &Arc<Store>) -> Result<Meta, StoreError> {
         let mut scan = self.begin_snapshot();
-        let mut tally = Tally::new(&scan.meta);
+        let mut tally = Tally::new(scan.meta.clone());
         let mut items = Vec::new();
         let mut more = true;
         while more {
@@ -200,37 +191,43 @@ impl Store {
                 tally.add(key, &value)?;
             }
         }
-        tally.finish(&scan.meta)
+        tally.finish()
     }
 }
 
 /// Counts what a check reads.
-#[derive(Default)]
 struct Tally {
+    meta: Meta,
     rows: Vec<(crate::Key, crate::Row)>,
     digest: u128,
+    /// What must follow; 0 before the first change.
     next_change: Revision,
-    index_keys: u64,
-    /// Keys that the changes call for, less the keys that are there: zero if they are the same.
+    /// What the changes are to be found by, less what is in the index: zero if that is the same.
     index: u128,
-    concerns: Concerns,
+    text: String,
     buffer: Vec<u8>,
     /// A value of several parts: its key, what there is of it, how many parts are to come.
     partial: Option<(IVec, Vec<u8>, u16)>,
 }
 
 impl Tally {
-    fn new(meta: &Meta) -> Tally {
-        Tally { next_change: meta.history.first, ..Tally::default() }
+    fn new(meta: Meta) -> Tally {
+        Tally {
+            meta,
+            rows: Vec::new(),
+            digest: 0,
+            next_change: 0,
+            index: 0,
+            text: String::new(),
+            buffer: Vec::new(),
+            partial: None,
+        }
     }
 
     fn add(&mut self, key: IVec, value: &[u8]) -> Result<(), StoreError> {
         if let Some((first, mut whole, more)) = self.partial.take() {
             if key.len() != first.len() + 2 || !key.starts_with(&first) {
-                return Err(StoreError::Damaged(format!(
-                    "{more} parts are missing before {}",
-                    super::disk::key_text(&key)
-                )));
+                return Err(StoreError::Damaged(format!("{more} parts are missing before {}", key_text(&key))));
             }
             whole.extend_from_slice(value);
             if more > 1 {
@@ -253,41 +250,64 @@ impl Tally {
         if (ROWS..ROWS_END).contains(&tag) {
             self.rows.push(decode_row(key, value)?);
             self.digest = self.digest.wrapping_add(row_digest(key, value, &mut self.buffer));
-        } else if tag == CHANGE {
-            let change: Change = decode_value(Kind::Change, key, value)?;
-            if change.revision != self.next_change || revision_of(key) != Some(change.revision) {
-                return Err(StoreError::Damaged(format!(
-                    "change {} where {} belongs",
-                    change.revision, self.next_change
-                )));
+        } else if tag == CHANGES {
+            self.add_changes(key, decode_value(Kind::Changes, key, value)?)?;
+        } else if tag == INDEX {
+            let run: Vec<Found> = decode_value(Kind::Index, key, value)?;
+            for found in run.into_iter().filter(|(_, revision)| *revision >= self.meta.history.first) {
+                self.index = self.index.wrapping_sub(found_digest(found));
             }
-            self.next_change += 1;
-            let index = &mut self.index;
-            self.concerns.keys(&change, |key| *index = index.wrapping_add(xxh3_128(key)));
-        } else if tag >= BY_ADDRESS && value.is_empty() {
-            self.index_keys += 1;
-            self.index = self.index.wrapping_sub(xxh3_128(key));
         } else {
-            return Err(StoreError::Damaged(format!("{} has no place here", super::disk::key_text(key))));
+            return Err(StoreError::Damaged(format!("{} has no place here", key_text(key))));
         }
         Ok(())
     }
 
-    fn finish(self, said: &Meta) -> Result<CheckReport, StoreError> {
+    fn add_changes(&mut self, key: &[u8], changes: Vec<Change>) -> Result<(), StoreError> {
+        let first = changes.first().map(|change| change.revision);
+        if first != revision_of(key) || (self.next_change > 0 && first != Some(self.next_change)) {
+            return Err(StoreError::Damaged(format!("change {first:?} where {} belongs", self.next_change)));
+        }
+        for change in changes {
+            let revision = change.revision;
+            if self.next_change > 0 && revision != self.next_change {
+                return Err(StoreError::Damaged(format!("change {revision} where {} belongs", self.next_change)));
+            }
+            self.next_change = revision + 1;
+            if (self.meta.history.first..self.meta.indexed).contains(&revision) {
+                let index = &mut self.index;
+                hashes(&change, &mut self.text, |hash| *index = index.wrapping_add(found_digest((hash, revision))));
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Meta, StoreError> {
         let damaged = |what: String| Err(StoreError::Damaged(what));
+        let said = self.meta;
         let mut meta = said.clone();
         meta.rows = self.rows.len() as u64;
         meta.digest = self.digest;
-        meta.history.next = self.next_change;
-        if self.partial.is_some() || meta != *said {
+        if self.next_change > 0 || said.history.count() > 0 {
+            meta.history.next = self.next_change;
+        }
+        if self.partial.is_some() || meta != said {
             return damaged(format!("{meta:?} is stored, where {said:?} was written"));
         }
         if self.index != 0 {
             return damaged("the history is not found by the addresses and owners that it concerns".to_owned());
         }
-        match Ledger::from_rows(self.rows) {
-            Ok(_) => Ok(CheckReport { meta, index_keys: self.index_keys }),
-            Err(bad) => damaged(bad.to_string()),
+        let ledger = Ledger::from_rows(self.rows).map_err(|bad| StoreError::Damaged(bad.to_string()))?;
+        match ledger.check().first() {
+            None => Ok(meta),
+            Some(violation) => damaged(violation.to_string()),
         }
     }
+}
+
+fn found_digest((hash, revision): Found) -> u128 {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&hash.to_be_bytes());
+    bytes[8..].copy_from_slice(&revision.to_be_bytes());
+    xxh3_128(&bytes)
 }

@@ -4,16 +4,13 @@ use std::sync::{Arc, Mutex};
 
 use sled::{Batch, IVec};
 
-use super::concern::Concerns;
 use super::disk::{Disk, PART_BYTES, parts, row_digest};
-use super::key::{META, change_key, encode_key, part_key};
+use super::feed::{Bounds, Feed};
+use super::key::{META, encode_key, part_key};
 use super::scan::View;
 use super::{Meta, Store, StoreError, exclusive, lock, shared};
 use crate::codec::{self, CodecError, Kind};
-use crate::{Applied, Change, Entry, Ledger, Millis, Revision};
-
-/// Dropped from the history at the end of one entry, at most: so no entry takes long because a bound was lowered.
-const TRIM_MAX: u64 = 1_000;
+use crate::{Applied, Entry, Ledger};
 
 /// What only a writer needs. Its buffers are used again for every entry.
 #[derive(Debug, Default)]
@@ -25,9 +22,7 @@ pub(super) struct Writer {
     /// Where in `bytes` each row's key and value end; no value: the row is gone.
     ends: Vec<(usize, Option<usize>)>,
     buffer: Vec<u8>,
-    concerns: Concerns,
-    /// When the oldest change of the history was made, where known.
-    oldest: Option<(Revision, Millis)>,
+    feed: Feed,
 }
 
 impl Writer {
@@ -92,82 +87,11 @@ impl Writer {
         }
         Ok(())
     }
-
-    /// Adds the changes, and the keys that they are found under.
-    fn stage_changes(&mut self, stage: &mut Stage<'_>, changes: &[Change], meta: &mut Meta) -> Result<(), StoreError> {
-        for change in changes {
-            if change.revision != meta.history.next {
-                return Err(StoreError::Damaged(format!(
-                    "change {} does not follow change {}",
-                    change.revision,
-                    meta.history.last()
-                )));
-            }
-            self.buffer.clear();
-            codec::encode_into(Kind::Change, change, &mut self.buffer).map_err(unwritable(&change.revision))?;
-            stage.put_new(&change_key(change.revision), &self.buffer);
-            self.concerns.keys(change, |key| stage.put_new(key, &[]));
-            meta.history.next += 1;
-        }
-        Ok(())
-    }
-
-    /// Drops the oldest changes beyond the bounds: by count first, then by age.
-    fn trim(
-        &mut self,
-        stage: &mut Stage<'_>,
-        changes: &[Change],
-        meta: &mut Meta,
-        bounds: Bounds,
-    ) -> Result<(), StoreError> {
-        for _ in 0..TRIM_MAX {
-            let first = meta.history.first;
-            if meta.history.count() == 0 {
-                break;
-            }
-            let over = meta.history.count() > bounds.rows;
-            if !over && self.oldest.is_some_and(|(revision, at)| revision == first && at >= bounds.since) {
-                break;
-            }
-            let change = match changes.first().map(|change| first.checked_sub(change.revision)) {
-                Some(Some(nth)) => usize::try_from(nth).ok().and_then(|nth| changes.get(nth)).cloned(),
-                _ => stage.disk.change(first)?,
-            };
-            let change = change.ok_or_else(|| StoreError::Damaged(format!("change {first} is missing")))?;
-            self.oldest = Some((first, change.at));
-            if !over && change.at >= bounds.since {
-                break;
-            }
-            let key = change_key(first);
-            let old = stage.disk.value(&key)?;
-            stage.put(&key, None, old)?;
-            self.concerns.keys(&change, |key| stage.remove_empty(key));
-            meta.history.first += 1;
-        }
-        Ok(())
-    }
-}
-
-/// What the settings say of the history, at the time of an entry.
-#[derive(Clone, Copy)]
-struct Bounds {
-    /// At most so many changes.
-    rows: u64,
-    /// None made before.
-    since: Millis,
-}
-
-impl Bounds {
-    fn of(ledger: &Ledger) -> Bounds {
-        let settings = ledger.tables().settings();
-        let since = ledger.tables().clock().time.saturating_sub(settings.history_age);
-        Bounds { rows: settings.history_rows, since }
-    }
 }
 
 /// A batch being made, and what it overwrites if a snapshot is being read.
-struct Stage<'a> {
-    disk: &'a Disk,
+pub(super) struct Stage<'a> {
+    pub(super) disk: &'a Disk,
     batch: Batch,
     views: &'a [Arc<Mutex<View>>],
     old: Vec<(IVec, Option<IVec>)>,
@@ -175,7 +99,7 @@ struct Stage<'a> {
 
 impl Stage<'_> {
     /// Puts a value, or removes it. `old` is what stands there, whole.
-    fn put(&mut self, key: &[u8], new: Option<&[u8]>, old: Option<IVec>) -> Result<(), StoreError> {
+    pub(super) fn put(&mut self, key: &[u8], new: Option<&[u8]>, old: Option<IVec>) -> Result<(), StoreError> {
         let long = |value: &[u8]| value.len() > PART_BYTES;
         if new.is_some_and(long) || old.as_deref().is_some_and(long) {
             return self.put_parts(key, new.unwrap_or(&[]));
@@ -210,7 +134,7 @@ impl Stage<'_> {
     }
 
     /// Puts a value of the history under a key that was never used: snapshots know from its revision to leave it out.
-    fn put_new(&mut self, key: &[u8], value: &[u8]) {
+    pub(super) fn put_new(&mut self, key: &[u8], value: &[u8]) {
         if value.len() <= PART_BYTES {
             self.batch.insert(key, value);
             return;
@@ -221,11 +145,11 @@ impl Stage<'_> {
         }
     }
 
-    /// Removes a key that has no value.
-    fn remove_empty(&mut self, key: &[u8]) {
-        self.batch.remove(key);
-        if !self.views.is_empty() {
-            self.old.push((IVec::from(key), Some(IVec::default())));
+    /// Removes a value, if there is one.
+    pub(super) fn remove(&mut self, key: &[u8]) -> Result<(), StoreError> {
+        match self.disk.value(key)? {
+            Some(old) => self.put(key, None, Some(old)),
+            None => Ok(()),
         }
     }
 
@@ -243,7 +167,7 @@ impl Stage<'_> {
     }
 }
 
-fn unwritable(key: &impl std::fmt::Debug) -> impl FnOnce(CodecError) -> StoreError {
+pub(super) fn unwritable(key: &impl std::fmt::Debug) -> impl FnOnce(CodecError) -> StoreError {
     move |source| StoreError::Value { key: format!("{key:?}"), source }
 }
 
@@ -279,9 +203,17 @@ impl Store {
         let views = lock(&self.views);
         let mut stage = Stage { disk: &disk, batch: Batch::default(), views: &views, old: Vec::new() };
         writer.stage_rows(&mut stage, &mut meta)?;
-        writer.stage_changes(&mut stage, &applied.changes, &mut meta)?;
-        writer.trim(&mut stage, &applied.changes, &mut meta, bounds)?;
+        let fresh = meta.history.next;
+        writer.feed.put(&mut stage, &applied.changes, &mut meta)?;
+        writer.feed.trim(&mut stage, &mut meta, bounds, fresh)?;
+        writer.feed.index(&mut stage, &shared(&self.tail), &mut meta)?;
         stage.commit(&meta, &mut writer.buffer)?;
+        {
+            let mut tail = exclusive(&self.tail);
+            tail.extend_from_slice(&writer.feed.found);
+            let covered = tail.partition_point(|(_, revision)| *revision < meta.indexed);
+            tail.drain(..covered);
+        }
         *exclusive(&self.meta) = meta;
         writer.end();
         Ok(applied)
