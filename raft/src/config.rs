@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::Error;
+use crate::{Error, FreeSpace};
 
 /// Everything that a replica is told at its start.
 #[derive(Clone, Debug)]
@@ -27,6 +27,8 @@ pub struct NodeConfig {
     pub timings: Timings,
     /// While fewer than a quorum of voters have this many bytes free, what takes addresses is refused.
     pub disk_watermark: u64,
+    /// How free space is found out.
+    pub free_space: FreeSpace,
 }
 
 /// Bounds on proposals. Whatever exceeds one is refused at once, never queued.
@@ -125,6 +127,7 @@ impl NodeConfig {
             snapshots: SnapshotPolicy::default(),
             timings: Timings::default(),
             disk_watermark: 256 << 20,
+            free_space: FreeSpace::default(),
         }
     }
 

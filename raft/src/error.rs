@@ -119,9 +119,12 @@ pub enum ProposeError {
         /// What happened.
         why: String,
     },
-    /// No leader was reached before the deadline. Nothing was done.
-    #[error("no leader before the deadline")]
-    NoLeader,
+    /// It was not sent before the deadline. Nothing was done.
+    #[error("not sent before the deadline: {why}")]
+    Deadline {
+        /// The last thing that stood in the way.
+        why: String,
+    },
     /// This replica does not lead, and the proposal must not be forwarded. Nothing was done.
     #[error("this replica does not lead")]
     NotLeader {

@@ -131,15 +131,11 @@ impl Decode for RecordPayload {
 }
 
 impl RecordPayload {
-    pub(crate) fn from_entry(payload: EntryPayload<TypeConfig>) -> io::Result<RecordPayload> {
+    /// The bytes of an entry, in the log and to a peer alike.
+    pub(crate) fn encode_entry(payload: EntryPayload<TypeConfig>) -> io::Result<RecordPayload> {
         Ok(match payload {
             EntryPayload::Blank => RecordPayload { kind: RecordKind::Blank, bytes: Bytes::new() },
-            EntryPayload::Normal(proposal) => {
-                if let Some(logged) = proposal.logged {
-                    logged.store(true, std::sync::atomic::Ordering::Release);
-                }
-                RecordPayload { kind: RecordKind::Proposal, bytes: proposal.bytes }
-            }
+            EntryPayload::Normal(proposal) => RecordPayload { kind: RecordKind::Proposal, bytes: proposal.bytes },
             EntryPayload::Membership(membership) => {
                 let bytes = codec::encode(Kind::LogEntry, &membership).map_err(invalid)?;
                 RecordPayload { kind: RecordKind::Membership, bytes: bytes.into() }

@@ -9,17 +9,17 @@ use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use openraft::storage::{LogFlushed, RaftLogStorage};
-use openraft::{LogState, OptionalSend, RaftLogReader, StorageIOError};
+use openraft::{EntryPayload, LogState, OptionalSend, RaftLogReader, StorageIOError};
 use raft_log::RaftLog;
 use raft_log::api::raft_log_writer::RaftLogWriter;
 use tokio::sync::oneshot;
 
+use crate::Error;
 use crate::config::APPEND_BYTES;
+use crate::identity::write_synced;
 use crate::log_check::check_log;
 use crate::log_record::{LogTypes, RecordId, RecordPayload, RecordVote};
-use crate::identity::write_synced;
-use crate::types::{Entry, LogId, StorageError, TypeConfig, Vote};
-use crate::Error;
+use crate::types::{Entry, LogId, Proposal, StorageError, TypeConfig, Vote};
 
 /// Size of a log file. Purged entries are freed a file at a time.
 const CHUNK_BYTES: usize = 32 << 20;
@@ -206,7 +206,10 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         let mut bytes = 0;
         let mut log = self.write();
         for entry in entries {
-            let payload = RecordPayload::from_entry(entry.payload);
+            if let EntryPayload::Normal(Proposal { logged: Some(logged), .. }) = &entry.payload {
+                logged.store(true, Ordering::Release);
+            }
+            let payload = RecordPayload::encode_entry(entry.payload);
             let payload = payload.map_err(|error| StorageIOError::write_log_entry(entry.log_id, &error))?;
             bytes += payload.bytes.len() as u64 + 64;
             log.append([(RecordId(entry.log_id), payload)])
@@ -231,4 +234,3 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         Ok(log.flush(true, None).map_err(|error| StorageIOError::write_logs(&error))?)
     }
 }
-

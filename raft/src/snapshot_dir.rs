@@ -38,7 +38,7 @@ impl SnapshotDir {
         let mut found = None;
         let mut files = list(dir)?;
         while let Some(path) = files.pop() {
-            if path.extension().is_some_and(|extension| extension == PART) {
+            if path.extension().is_some_and(|extension| extension == PART || extension == "new") {
                 std::fs::remove_file(&path).map_err(Error::io("remove", &path))?;
             } else if found.is_none() && path.extension().is_some_and(|extension| extension == WHOLE) {
                 match check(&path) {

@@ -12,9 +12,7 @@ use tokio::sync::watch;
 
 use crate::Error;
 use crate::snapshot_dir::{SnapshotDir, SnapshotFile, meta_of};
-use crate::types::{
-    Entry, LogId, Proposal, Reply, SnapshotMeta, StorageError, StoredMembership, TypeConfig,
-};
+use crate::types::{Entry, LogId, Proposal, Reply, SnapshotMeta, StorageError, StoredMembership, TypeConfig};
 
 /// How far the ledger is: what the store keeps with each entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -79,7 +79,7 @@ impl From<Proposal> for Vec<u8> {
 
 impl Proposal {
     /// The leader's time, and the commands in the order in which they are applied.
-    pub(crate) fn encode(proposed_at: Millis, commands: &[Command]) -> Result<Proposal, CodecError> {
+    pub(crate) fn encode(proposed_at: Millis, commands: &[&Command]) -> Result<Proposal, CodecError> {
         codec::encode(Kind::LogEntry, &(proposed_at, commands)).map(Proposal::from)
     }
 
