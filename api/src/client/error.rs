@@ -76,12 +76,6 @@ pub enum ClientError {
         /// Why.
         why: String,
     },
-    /// The deadline passed. Nothing was done.
-    #[error("not done in time: {why}")]
-    Expired {
-        /// What was still going on.
-        why: String,
-    },
     /// What the contract does not foresee.
     #[error("{code:?}: {message}")]
     Other {
@@ -113,10 +107,7 @@ impl ClientError {
             | ClientError::TooOld { .. }
             | ClientError::Refused { .. } => 1,
             ClientError::Endpoint { .. } | ClientError::Invalid { .. } => 2,
-            ClientError::Unreachable { .. }
-            | ClientError::Overloaded { .. }
-            | ClientError::Expired { .. }
-            | ClientError::Other { .. } => 3,
+            ClientError::Unreachable { .. } | ClientError::Overloaded { .. } | ClientError::Other { .. } => 3,
             ClientError::FateUnknown { .. } => 4,
         }
     }
@@ -129,10 +120,9 @@ impl ClientError {
             Reason::Overloaded(it) => ClientError::Overloaded { what: it.what, limit: it.limit },
             Reason::DiskFull(it) => ClientError::DiskFull { voters_with_room: it.voters_with_room, quorum: it.quorum },
             Reason::FateUnknown(it) => ClientError::FateUnknown { why: it.why },
-            Reason::Expired(_) => ClientError::Expired { why: status.message().to_owned() },
             Reason::TooOld(it) => ClientError::TooOld { asked: it.asked, oldest: it.oldest },
             Reason::Refused(it) => ClientError::Refused { why: it.why },
-            Reason::NoLeader(_) => return None,
+            Reason::NoLeader(_) | Reason::Expired(_) => return None,
         })
     }
 }

@@ -274,7 +274,7 @@ fn attempt(status: &Status) -> Attempt {
     }
     let why = status.message().to_owned();
     match (crate::failure(status), status.code()) {
-        (Some(Reason::NoLeader(_)), _) => Attempt::NotSent(why),
+        (Some(Reason::NoLeader(_) | Reason::Expired(_)), _) => Attempt::NotSent(why),
         _ if never_connected(status) => Attempt::NotSent(why),
         // A replica, or the transport on its behalf, says these without having looked at the call.
         (None, code @ (Code::Unimplemented | Code::PermissionDenied | Code::Unauthenticated)) => {
