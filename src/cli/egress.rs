@@ -80,7 +80,8 @@ impl EgressView {
         Ok(EgressView { name: row.name, source: row.source, addresses })
     }
 
-    fn is_unplaced(&self) -> bool {
+    /// Whether one of its addresses is granted and on no Node.
+    pub fn is_unplaced(&self) -> bool {
         self.addresses.iter().any(|address| address.state == UNPLACED)
     }
 }
