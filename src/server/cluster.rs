@@ -90,7 +90,7 @@ fn check(store: &Arc<Store>) -> v1::CheckResponse {
     let revision = ledger.tables().clock().revision;
     drop(ledger);
     let (digest, recomputed_digest) = match store.check() {
-        Ok(report) => (hexadecimal(report.meta.digest), hexadecimal(report.meta.digest)),
+        Ok(report) => (hexadecimal(report.digest), hexadecimal(report.digest)),
         Err(error) => {
             findings.push(error.to_string());
             (hexadecimal(store.digest()), String::new())
