@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use holdfast_api::raft::v1 as pb;
 use holdfast_api::raft::v1::change_members_request::{Change, Place};
 use openraft::ChangeMembers;
-use openraft::error::{ClientWriteError, RaftError};
+use openraft::error::{ChangeMembershipError, ClientWriteError, RaftError};
 
 use crate::formation::{identify, invite_with};
 use crate::forward::millis_until;
@@ -316,11 +316,36 @@ impl Running {
         }
     }
 
+    /// One change at a time: what a former one left half done comes to its end first.
     async fn change(&self, change: ChangeMembers<NodeId, Member>, deadline: Instant) -> Result<(), MemberError> {
-        match tokio::time::timeout_at(deadline.into(), self.raft.change_membership(change, false)).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => failed(&error),
-            Err(_) => late("the change is not committed yet"),
+        let changed = async {
+            let _changing = self.changing.lock().await;
+            let mut metrics = self.raft.metrics();
+            loop {
+                match self.raft.change_membership(change.clone(), false).await {
+                    Err(RaftError::APIError(ClientWriteError::ChangeMembershipError(
+                        ChangeMembershipError::InProgress(_),
+                    ))) if metrics.changed().await.is_ok() => {}
+                    Err(error) => return failed(&error),
+                    Ok(_) => return Ok(()),
+                }
+            }
+        };
+        tokio::time::timeout_at(deadline.into(), changed)
+            .await
+            .unwrap_or_else(|_| late("the change is not committed yet"))
+    }
+
+    /// A change of voters has two steps, and its leader may be lost, or its caller give up, between them. Who
+    /// leads does the second.
+    pub(crate) async fn finish_change(&self, deadline: Instant) {
+        let Ok(_changing) = self.changing.try_lock() else { return };
+        let membership = self.raft.metrics().borrow().membership_config.membership().clone();
+        if let [_, wanted] = membership.get_joint_config().as_slice() {
+            let finished = self.raft.change_membership(wanted.clone(), false);
+            if let Ok(Err(error)) = tokio::time::timeout_at(deadline.into(), finished).await {
+                tracing::debug!(%error, "a change of voters is still half done");
+            }
         }
     }
 }

@@ -56,7 +56,7 @@ impl Node {
 
     /// What the other replicas call; to be served at the address configured.
     pub fn peer_service(&self) -> PeerServer<PeerService> {
-        PeerServer::new(PeerService::new(self.replica.clone()))
+        PeerServer::new(PeerService::new(&self.replica))
             .max_decoding_message_size(MESSAGE_BYTES)
             .max_encoding_message_size(MESSAGE_BYTES)
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use holdfast_api::raft::v1 as pb;
@@ -62,25 +62,12 @@ pub(crate) async fn keep_house(replica: Weak<Replica>, raft: Raft) {
         due.look(&now, &raft).await;
         let free = if now.leadership.borrow().is_some() { Some(ask_free_space(&now, &raft).await) } else { None };
         now.space.learned(free);
-        finish_change(&now, &raft).await;
+        if let Some(running) = now.running().filter(|running| running.leads().is_some()) {
+            running.finish_change(Instant::now() + now.config.timings.election_max).await;
+        }
         let pause = now.config.timings.housekeeping;
         drop(now);
         tokio::time::sleep(pause).await;
-    }
-}
-
-/// A change of voters has two steps, and its leader may be lost between them. Who leads next does the second.
-async fn finish_change(replica: &Replica, raft: &Raft) {
-    if replica.leadership.borrow().is_none() {
-        return;
-    }
-    let membership = raft.metrics().borrow().membership_config.membership().clone();
-    if let [_, wanted] = membership.get_joint_config().as_slice() {
-        // Refused while the change goes on by itself.
-        let finished = raft.change_membership(wanted.clone(), false);
-        if let Ok(Err(error)) = tokio::time::timeout(replica.config.timings.election_max, finished).await {
-            tracing::debug!(%error, "a change of voters goes on");
-        }
     }
 }
 

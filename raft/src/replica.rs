@@ -58,6 +58,8 @@ pub(crate) struct Running {
     pub(crate) reads: ReadRounds,
     /// The lead is being handed over: no proposals, no reads.
     pub(crate) handing_over: AtomicBool,
+    /// Held while the members are changed.
+    pub(crate) changing: tokio::sync::Mutex<()>,
     leadership: watch::Receiver<Option<u64>>,
 }
 
@@ -200,7 +202,14 @@ impl Replica {
         let (proposer, batcher) =
             Proposer::new(raft.clone(), self.store.clone(), self.config.limits.clone(), leadership.clone());
         let (reads, rounds) = ReadRounds::new(Arc::downgrade(self));
-        let running = Running { raft: raft.clone(), proposer, reads, handing_over: AtomicBool::new(false), leadership };
+        let running = Running {
+            raft: raft.clone(),
+            proposer,
+            reads,
+            handing_over: AtomicBool::new(false),
+            changing: tokio::sync::Mutex::new(()),
+            leadership,
+        };
         if self.running.set(running).is_err() {
             unreachable!("the state machine is taken once");
         }

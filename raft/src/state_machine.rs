@@ -1,9 +1,11 @@
 //! The ledger as openraft sees it: it applies entries, and is taken and replaced by snapshots.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use holdfast_statemachine::codec::{self, Kind};
+use holdfast_statemachine::store::Options;
 use holdfast_statemachine::{self as ledger, Millis, Revision, Store, StoreError};
 use openraft::storage::RaftStateMachine;
 use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder, Snapshot, StorageIOError};
@@ -69,6 +71,12 @@ impl StateMachine {
         let revision = store.read(|ledger| ledger.tables().clock().revision);
         let applied = Applied { log_id: position.applied, revision, time: None };
         Ok(StateMachine { store, snapshots, position, applied: watch::Sender::new(applied) })
+    }
+
+    /// Over a store and snapshots in these directories.
+    pub fn open(ledger: &Path, snapshots: &Path) -> Result<StateMachine, Error> {
+        let opened = Store::open(ledger, Options::default()).map_err(|error| Error::Store(error.to_string()))?;
+        StateMachine::new(Arc::new(opened.store), Arc::new(SnapshotDir::open(snapshots, 1)?))
     }
 
     /// How far it is, whenever that changes.

@@ -13,20 +13,20 @@ use crate::wire::{self, Invalid, Wire, Within};
 
 /// Whose history.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Of {
+pub enum Whose {
     /// An address's.
     Address(IpAddr),
     /// An owner's, by the text that it is found under.
     Owner(String),
 }
 
-impl Of {
+impl Whose {
     /// What a request asks for.
-    pub fn of(of: Option<v1::history_request::Of>) -> Result<Of, Invalid> {
+    pub fn of(of: Option<v1::history_request::Of>) -> Result<Whose, Invalid> {
         use v1::history_request::Of as Kind;
         let holder = match wire::required("of", of)? {
-            Kind::Address(address) => return Ok(Of::Address(wire::address("address", &address)?)),
-            Kind::Node(node) => return Ok(Of::Owner(format!("node/{}", wire::name("node", node)?))),
+            Kind::Address(address) => return Ok(Whose::Address(wire::address("address", &address)?)),
+            Kind::Node(node) => return Ok(Whose::Owner(format!("node/{}", wire::name("node", node)?))),
             Kind::Named(name) => {
                 Holder::Named { name: wire::name("named", name)?, uid: Name::from(""), source: Source::Api }
             }
@@ -43,7 +43,7 @@ impl Of {
                 Holder::Ordinal { id, ordinal: ordinal.ordinal, former: false }
             }
         };
-        Ok(Of::Owner(owner_text(&holder)))
+        Ok(Whose::Owner(owner_text(&holder)))
     }
 
     /// Its intervals, the latest first.
@@ -54,8 +54,8 @@ impl Of {
         limit: usize,
     ) -> Result<Vec<Interval>, StoreError> {
         match self {
-            Of::Address(address) => store.history_of_address(*address, before, limit),
-            Of::Owner(owner) => store.history_of_owner(owner, before, limit),
+            Whose::Address(address) => store.history_of_address(*address, before, limit),
+            Whose::Owner(owner) => store.history_of_owner(owner, before, limit),
         }
     }
 }

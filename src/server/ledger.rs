@@ -296,12 +296,12 @@ impl<R: Replica> Service for LedgerService<R> {
     async fn history(&self, request: Request<v1::HistoryRequest>) -> Result<Response<v1::HistoryResponse>, Status> {
         let (metadata, _, request) = request.into_parts();
         let part = Part::of(request.page).map_err(status::invalid)?;
-        let of = history::Of::of(request.of).map_err(status::invalid)?;
+        let whose = history::Whose::of(request.of).map_err(status::invalid)?;
         let before = history::before(&part).map_err(status::invalid)?;
         let (header, ()) = self.read(&metadata, request.consistency, |_| ()).await?;
         let limit = part.size + 1;
         let (found, extent) =
-            self.stored(move |store| Ok((of.intervals(store, before, limit)?, store.history_extent()))).await?;
+            self.stored(move |store| Ok((whose.intervals(store, before, limit)?, store.history_extent()))).await?;
         let (intervals, next_page_token) = part.fill(found.iter().map(history::item));
         let oldest_revision = if extent.count() == 0 { 0 } else { extent.first };
         Ok(Response::new(v1::HistoryResponse { header, intervals, next_page_token, oldest_revision }))

@@ -86,21 +86,21 @@ async fn serve_replica<R: Replica>(
         .add_service(ClusterServer::new(ClusterService::new(replica.clone())))
         .add_service(health_service)
         .add_service(reflection);
-    let server = Server::builder()
+    let answering = Server::builder()
         .max_concurrent_streams(CALLS_PER_CONNECTION)
         .http2_keepalive_interval(Some(KEEP_ALIVE))
         .http2_keepalive_timeout(Some(KEEP_ALIVE))
         .add_routes(more(routes))
         .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), stopped(stopping.clone()));
     let reporting = tokio::spawn(report_health(replica, health, stopping.clone()));
-    let served = tokio::select! {
-        served = async {
-            let (served, ()) = tokio::join!(server, async {
+    let ended = tokio::select! {
+        ended = async {
+            let (ended, ()) = tokio::join!(answering, async {
                 shutdown.await;
                 stop.send_replace(true);
             });
-            served
-        } => served,
+            ended
+        } => ended,
         // Clients that keep their calls open beyond the grace are cut off.
         () = async {
             stopped(stopping).await;
@@ -108,7 +108,7 @@ async fn serve_replica<R: Replica>(
         } => Ok(()),
     };
     reporting.abort();
-    Ok(served?)
+    Ok(ended?)
 }
 
 async fn stopped(mut stopping: Receiver<bool>) {

@@ -17,7 +17,7 @@ pub fn invalid(invalid: Invalid) -> Status {
 }
 
 /// Something named is not there.
-pub fn not_found(kind: &str, name: impl ToString) -> Status {
+pub fn not_found(kind: &str, name: &impl ToString) -> Status {
     let name = name.to_string();
     let text = format!("no {kind} named {name}");
     holdfast_api::status(Reason::NotFound(NotFound { kind: kind.to_owned(), name }), text)
@@ -30,7 +30,7 @@ pub fn overloaded(what: &str, limit: usize) -> Status {
 }
 
 /// The replica cannot serve the call; another one may. Nothing was done.
-pub fn unavailable(why: impl ToString, last_known: Option<String>) -> Status {
+pub fn unavailable(why: &(impl ToString + ?Sized), last_known: Option<String>) -> Status {
     holdfast_api::status(Reason::NoLeader(NoLeader { last_known }), why.to_string())
 }
 

@@ -78,8 +78,8 @@ impl Feed {
                     _ = self.stopping.wait_for(|stopping| *stopping) => {
                         return Err(status::unavailable("this replica is stopping", None));
                     }
-                    changed = self.revision.wait_for(|revision| *revision > after) => {
-                        if changed.is_err() {
+                    more = self.revision.wait_for(|revision| *revision > after) => {
+                        if more.is_err() {
                             return Err(status::unavailable("this replica has stopped", None));
                         }
                     }

@@ -1,6 +1,6 @@
 //! The side that answers.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use holdfast_api::raft::v1 as pb;
@@ -21,42 +21,51 @@ use crate::{MemberError, ProposeError, ReadError, formation};
 /// Answers the other replicas.
 #[derive(Clone)]
 pub struct PeerService {
-    replica: Arc<Replica>,
+    /// Weak: a connection that a peer keeps open must not keep a stopped replica's files open.
+    replica: Weak<Replica>,
 }
 
 /// What a forwarded request may take at most, whatever it asks for.
 const LONGEST: Duration = Duration::from_secs(300);
+
+fn running(replica: &Replica) -> &Running {
+    replica.running().expect("checked before")
+}
 
 fn deadline(timeout_ms: u64) -> Instant {
     Instant::now() + Duration::from_millis(timeout_ms).min(LONGEST)
 }
 
 impl PeerService {
-    pub(crate) fn new(replica: Arc<Replica>) -> PeerService {
-        PeerService { replica }
+    pub(crate) fn new(replica: &Arc<Replica>) -> PeerService {
+        PeerService { replica: Arc::downgrade(replica) }
+    }
+
+    fn replica(&self) -> Result<Arc<Replica>, Status> {
+        self.replica.upgrade().ok_or_else(|| Status::failed_precondition("stopped"))
     }
 
     /// Refuses what is meant for another group or another replica.
-    fn check(&self, route: Option<pb::Route>) -> Result<&Running, Status> {
+    fn check(&self, route: Option<pb::Route>) -> Result<Arc<Replica>, Status> {
+        let replica = self.replica()?;
         let route = route.ok_or_else(|| Status::invalid_argument("route is missing"))?;
-        let Some(running) = self.replica.running() else {
-            return Err(Status::failed_precondition(self.replica.not_ready()));
-        };
-        let cluster = self.replica.cluster().map_or(0, |cluster| cluster.0);
+        if replica.running().is_none() {
+            return Err(Status::failed_precondition(replica.not_ready()));
+        }
+        let cluster = replica.cluster().map_or(0, |cluster| cluster.0);
         if route.cluster != cluster {
             let (meant, mine) = (route.cluster, cluster);
             return Err(Status::failed_precondition(format!("meant for group {meant:016x}; this is {mine:016x}")));
         }
-        let node = self.replica.node();
+        let node = replica.node();
         if route.target != node {
             let meant = route.target;
             return Err(Status::failed_precondition(format!("meant for replica {meant:016x}; this is {node:016x}")));
         }
-        Ok(running)
+        Ok(replica)
     }
 
     async fn receive(
-        &self,
         head: &pb::SnapshotHead,
         parts: &mut Streaming<pb::SnapshotPart>,
         file: &SnapshotFile,
@@ -94,7 +103,8 @@ impl PeerService {
 impl pb::peer_server::Peer for PeerService {
     async fn vote(&self, request: Request<pb::VoteRequest>) -> Result<Response<pb::VoteResponse>, Status> {
         let request = request.into_inner();
-        let running = self.check(request.route)?;
+        let replica = self.check(request.route)?;
+        let running = running(&replica);
         let response = running.raft.vote(wire::vote_request_of(&request)?).await;
         let response = response.map_err(|error| Status::unavailable(error.to_string()))?;
         Ok(Response::new(wire::vote_response(&response)))
@@ -102,13 +112,14 @@ impl pb::peer_server::Peer for PeerService {
 
     async fn append(&self, request: Request<pb::AppendRequest>) -> Result<Response<pb::AppendResponse>, Status> {
         let request = request.into_inner();
-        let running = self.check(request.route)?;
+        let replica = self.check(request.route)?;
+        let running = running(&replica);
         let request = wire::append_request_of(request)?;
         let committed = request.leader_commit.map(|id| id.index);
         let response = running.raft.append_entries(request).await;
         let response = response.map_err(|error| Status::unavailable(error.to_string()))?;
         if response.is_success() {
-            self.replica.contact.heard(committed, self.replica.applied.borrow().index(), Instant::now());
+            replica.contact.heard(committed, replica.applied.borrow().index(), Instant::now());
         }
         Ok(Response::new(wire::append_response(response)))
     }
@@ -122,10 +133,11 @@ impl pb::peer_server::Peer for PeerService {
         let Some(pb::snapshot_part::Part::Head(head)) = first else {
             return Err(Status::invalid_argument("a snapshot begins with its head"));
         };
-        let running = self.check(head.route)?;
+        let replica = self.check(head.route)?;
+        let running = running(&replica);
         let vote = wire::vote_of(head.ballot)?;
-        let file = self.replica.snapshots.part();
-        let meta = match self.receive(&head, &mut parts, &file).await {
+        let file = replica.snapshots.part();
+        let meta = match Self::receive(&head, &mut parts, &file).await {
             Ok(meta) => meta,
             Err(status) => {
                 tracing::warn!(%status, "refusing a snapshot");
@@ -145,11 +157,11 @@ impl pb::peer_server::Peer for PeerService {
     async fn propose(&self, request: Request<pb::ProposeRequest>) -> Result<Response<pb::ProposeResponse>, Status> {
         use pb::propose_response::{Applied, Result as Answer};
         let request = request.into_inner();
-        self.check(request.route)?;
+        let replica = self.check(request.route)?;
         let commands: Vec<Command> = codec::decode(Kind::PeerRequest, &request.commands)
             .map_err(|error| Status::invalid_argument(error.to_string()))?;
         let bytes = request.commands.len();
-        let proposed = self.replica.propose_here(Arc::new(commands), bytes, deadline(request.timeout_ms)).await;
+        let proposed = replica.propose_here(Arc::new(commands), bytes, deadline(request.timeout_ms)).await;
         let result = match proposed {
             Ok(Proposed { index, term, outcomes }) => match codec::encode(Kind::Outcomes, &outcomes) {
                 Ok(outcomes) => Answer::Applied(Applied { index, term, outcomes: outcomes.into() }),
@@ -167,12 +179,13 @@ impl pb::peer_server::Peer for PeerService {
     ) -> Result<Response<pb::ReadIndexResponse>, Status> {
         use pb::read_index_response::Result as Answer;
         let request = request.into_inner();
-        let running = self.check(request.route)?;
+        let replica = self.check(request.route)?;
+        let running = running(&replica);
         let result = if running.leads().is_none() {
             let leader = running.other_leader().map(|(node, _)| node);
             Answer::Refused(wire::refused(&ProposeError::NotLeader { leader }))
         } else {
-            match running.reads.index(&self.replica, deadline(request.timeout_ms)).await {
+            match running.reads.index(&replica, deadline(request.timeout_ms)).await {
                 Ok(index) => Answer::Index(index),
                 Err(ReadError::Stopping) => Answer::Refused(wire::refused(&ProposeError::Stopping)),
                 Err(error) => Answer::Refused(wire::refused(&ProposeError::Deadline { why: error.to_string() })),
@@ -182,25 +195,28 @@ impl pb::peer_server::Peer for PeerService {
     }
 
     async fn identify(&self, request: Request<pb::IdentifyRequest>) -> Result<Response<pb::IdentifyResponse>, Status> {
-        formation::check_token(&self.replica, &request.into_inner().token)?;
+        let replica = self.replica()?;
+        formation::check_token(&replica, &request.into_inner().token)?;
         Ok(Response::new(pb::IdentifyResponse {
-            node: self.replica.node(),
-            name: self.replica.config.name.clone(),
-            cluster: self.replica.cluster().map_or(0, |cluster| cluster.0),
-            empty: self.replica.log.is_unused(),
+            node: replica.node(),
+            name: replica.config.name.clone(),
+            cluster: replica.cluster().map_or(0, |cluster| cluster.0),
+            empty: replica.log.is_unused(),
         }))
     }
 
     async fn join(&self, request: Request<pb::JoinRequest>) -> Result<Response<pb::JoinResponse>, Status> {
         let request = request.into_inner();
-        formation::check_token(&self.replica, &request.token)?;
-        formation::join(&self.replica, &request).await?;
+        let replica = self.replica()?;
+        formation::check_token(&replica, &request.token)?;
+        formation::join(&replica, &request).await?;
         Ok(Response::new(pb::JoinResponse {}))
     }
 
     async fn elect(&self, request: Request<pb::ElectRequest>) -> Result<Response<pb::ElectResponse>, Status> {
-        let running = self.check(request.into_inner().route)?;
-        if self.replica.is_stopping() {
+        let replica = self.check(request.into_inner().route)?;
+        let running = running(&replica);
+        if replica.is_stopping() {
             return Err(Status::failed_precondition("stopping"));
         }
         let asked = running.raft.trigger().elect().await;
@@ -209,8 +225,8 @@ impl pb::peer_server::Peer for PeerService {
     }
 
     async fn space(&self, request: Request<pb::SpaceRequest>) -> Result<Response<pb::SpaceResponse>, Status> {
-        self.check(request.into_inner().route)?;
-        let config = &self.replica.config;
+        let replica = self.check(request.into_inner().route)?;
+        let config = &replica.config;
         let free_bytes = config.free_space.bytes(&config.data_dir);
         let free_bytes = free_bytes.map_err(|error| Status::unavailable(error.to_string()))?;
         Ok(Response::new(pb::SpaceResponse { space: Some(pb::Space { name: config.name.clone(), free_bytes }) }))
@@ -221,14 +237,15 @@ impl pb::peer_server::Peer for PeerService {
         request: Request<pb::ChangeMembersRequest>,
     ) -> Result<Response<pb::ChangeMembersResponse>, Status> {
         let request = request.into_inner();
-        let running = self.check(request.route)?;
+        let replica = self.check(request.route)?;
+        let running = running(&replica);
         let change = request.change.ok_or_else(|| Status::invalid_argument("change is missing"))?;
         let deadline = deadline(request.timeout_ms);
         let refused = if running.leads().is_none() {
             let leader = running.other_leader().map(|(node, _)| node);
             Some(wire::refused(&ProposeError::NotLeader { leader }))
         } else {
-            self.replica.change_members_here(&MemberChange::from_wire(change), deadline).await.err().map(refused_change)
+            replica.change_members_here(&MemberChange::from_wire(change), deadline).await.err().map(refused_change)
         };
         Ok(Response::new(pb::ChangeMembersResponse { refused }))
     }

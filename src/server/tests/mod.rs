@@ -1,6 +1,7 @@
 //! The services, over gRPC on loopback.
 
 mod errors;
+mod group;
 mod reads;
 mod single;
 mod watching;

@@ -14,8 +14,8 @@ use super::single::Served;
 use super::{egress, external_pool, grant, ip_pool, node, reserve};
 use crate::wire::{Wire, row::read_row};
 
-fn id(name: &str) -> Option<v1::StatefulSetId> {
-    Some(StatefulSetId { namespace: "default".into(), name: name.into() }.to_message())
+fn id(name: &str) -> v1::StatefulSetId {
+    StatefulSetId { namespace: "default".into(), name: name.into() }.to_message()
 }
 
 async fn connect(served: &Served) -> Channel {
@@ -63,7 +63,7 @@ async fn a_reservation_is_shown_whole_and_in_parts() {
     let served = Served::start().await;
     served.apply(&[ip_pool("p", "10.0.0.10", "10.0.0.19"), reserve("web", 5, "p"), reserve("large", 9, "p")]).await;
     let client = served.client();
-    let request = v1::GetReservationRequest { id: id("web"), ..Default::default() };
+    let request = v1::GetReservationRequest { id: Some(id("web")), ..Default::default() };
     let whole = client.get_reservation(request.clone()).await.expect("it is there");
     let reservation = whole.reservation.expect("it is set");
     assert_eq!(reservation.phase(), v1::reservation::Phase::Granted);
@@ -88,7 +88,7 @@ async fn a_reservation_is_shown_whole_and_in_parts() {
     let addresses: Vec<&str> = collected.iter().map(|ordinal| ordinal.addresses[0].address.as_str()).collect();
     assert_eq!(addresses, ["10.0.0.10", "10.0.0.11", "10.0.0.12", "10.0.0.13", "10.0.0.14"]);
 
-    let subject = Some(v1::explain_request::Subject::Reservation(id("large").expect("it is set")));
+    let subject = Some(v1::explain_request::Subject::Reservation(id("large")));
     let explained = client.explain(v1::ExplainRequest { consistency: 0, subject }).await.expect("it waits");
     let wait = explained.explanations[0].waiting.as_ref().expect("too large");
     let Some(v1::waiting::Reason::Exhausted(room)) = &wait.waiting[0].reason else { panic!("{wait:?}") };
