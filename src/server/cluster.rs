@@ -90,11 +90,7 @@ fn check(store: &Arc<Store>) -> v1::CheckResponse {
     let revision = ledger.tables().clock().revision;
     drop(ledger);
     let (digest, recomputed_digest) = match store.check() {
-<<<<<<< HEAD
-        Ok(report) => (hexadecimal(report.digest), hexadecimal(report.digest)),
-=======
         Ok(found) => (hexadecimal(found.digest), hexadecimal(found.digest)),
->>>>>>> refs/heads/api
         Err(error) => {
             findings.push(error.to_string());
             (hexadecimal(store.digest()), String::new())
