@@ -93,7 +93,8 @@ impl View {
 
     /// Whether the object is declared here as it is there, whatever became of it.
     fn same(&self, other: &View, id: &ObjectId) -> bool {
-        let content = |view: &View| view.rows.get(id).map(|(uid, source, row)| (uid.clone(), source.clone(), wanted(row)));
+        let content =
+            |view: &View| view.rows.get(id).map(|(uid, source, row)| (uid.clone(), source.clone(), wanted(row)));
         content(self).is_some() && content(self) == content(other)
     }
 }

@@ -24,7 +24,15 @@ pub struct Asking {
     #[arg(help_heading = "Client", value_name = "DURATION")]
     pub timeout: Duration,
     /// The form of the answer: a table for people, json or yaml for programs
-    #[arg(short, long, value_enum, default_value_t, global = true, help_heading = "Client", hide_possible_values = true)]
+    #[arg(
+        short,
+        long,
+        value_enum,
+        default_value_t,
+        global = true,
+        help_heading = "Client",
+        hide_possible_values = true
+    )]
     #[arg(value_name = "table|json|yaml")]
     pub output: Format,
 }
@@ -52,8 +60,7 @@ pub struct Reading {
 impl Reading {
     /// As the contract says it.
     pub fn consistency(self) -> i32 {
-        let consistency =
-            if self.stale { v1::Consistency::Stale } else { v1::Consistency::Linearizable };
+        let consistency = if self.stale { v1::Consistency::Stale } else { v1::Consistency::Linearizable };
         consistency.into()
     }
 

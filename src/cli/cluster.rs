@@ -223,7 +223,16 @@ pub async fn status(asking: &Asking) -> Result<(), Failure> {
         return output::value(asking.output, &view);
     }
     let mut table = Table::new(&[
-        "REPLICA", "ENDPOINT", "ROLE", "TERM", "COMMITTED", "APPLIED", "SNAPSHOT", "REVISION", "DIGEST", "FREE DISK",
+        "REPLICA",
+        "ENDPOINT",
+        "ROLE",
+        "TERM",
+        "COMMITTED",
+        "APPLIED",
+        "SNAPSHOT",
+        "REVISION",
+        "DIGEST",
+        "FREE DISK",
     ]);
     view.replicas.iter().for_each(|replica| table.push(replica.cells()));
     output::say(format_args!("cluster {}\n{table}", view.cluster_id))?;
@@ -349,7 +358,9 @@ impl CheckView {
             wrong.push(format!("its digest is {}, its rows give {}", self.digest, self.recomputed_digest));
         }
         let other = all.iter().find(|other| other.index == self.index && other.digest != self.digest);
-        wrong.extend(other.map(|other| format!("its digest differs from that of {} at index {}", other.name, self.index)));
+        wrong.extend(
+            other.map(|other| format!("its digest differs from that of {} at index {}", other.name, self.index)),
+        );
         wrong.iter().map(|wrong| format!("{}: {wrong}", self.name)).collect()
     }
 }

@@ -127,14 +127,7 @@ impl Listed for EgressView {
     fn lines(&self) -> Vec<Vec<String>> {
         let line = |it: &AddressView| {
             let text = |cell: &Option<String>| cell.clone().unwrap_or_default();
-            vec![
-                self.name.clone(),
-                text(&it.address),
-                text(&it.node),
-                text(&it.pool),
-                it.state.to_owned(),
-                it.why(),
-            ]
+            vec![self.name.clone(), text(&it.address), text(&it.node), text(&it.pool), it.state.to_owned(), it.why()]
         };
         self.addresses.iter().map(line).collect()
     }

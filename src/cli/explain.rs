@@ -226,7 +226,10 @@ pub async fn run(asking: &Asking, verb: ExplainVerb) -> Result<(), Failure> {
     output::say(texts.join("\n\n"))?;
     if explanations.len() > 1 {
         let placed = explanations.iter().filter(|it| it.placement.is_some()).count();
-        output::say(format_args!("\n{placed} of {} on a Node", words::counted(explanations.len() as u64, "address", "addresses")))?;
+        output::say(format_args!(
+            "\n{placed} of {} on a Node",
+            words::counted(explanations.len() as u64, "address", "addresses")
+        ))?;
     }
     Ok(())
 }

@@ -201,7 +201,10 @@ impl AddressView {
         let mut text = match &self.grant {
             Some(grant) => {
                 let [holder, since] = &grant.shown;
-                format!("{} of {} is held by {holder} since {since}, revision {}", self.address, grant.pool, grant.revision)
+                format!(
+                    "{} of {} is held by {holder} since {since}, revision {}",
+                    self.address, grant.pool, grant.revision
+                )
             }
             None if self.state == "outside" => format!("{} is in no pool", self.address),
             None => format!("{} of {pool} is free", self.address),

@@ -47,11 +47,9 @@ impl HolderView {
                 former: Some(*former),
                 ..plain("StatefulSet", &id.name)
             },
-            Holder::Named { name, uid, source } => HolderView {
-                uid: Some(uid.to_string()),
-                source: Some(source.to_string()),
-                ..plain("Owner", name)
-            },
+            Holder::Named { name, uid, source } => {
+                HolderView { uid: Some(uid.to_string()), source: Some(source.to_string()), ..plain("Owner", name) }
+            }
             Holder::Pod { pod, source } => HolderView {
                 namespace: Some(pod.namespace.to_string()),
                 uid: Some(pod.uid.to_string()),

@@ -37,6 +37,7 @@ pub use export::fetch as fetch_export;
 pub use failure::Failure;
 pub use listed::table;
 pub use node::fetch as fetch_nodes;
+pub use outcome::OutcomeView;
 pub use output::{Format, remark, say, value};
 pub use pool::fetch as fetch_pools;
 pub use proposal::declare;

@@ -238,7 +238,9 @@ impl MoveView {
 impl NoteView {
     fn of(note: &Note) -> NoteView {
         let (code, text, former) = match note {
-            Note::NotHeld { held_by_uid: None, .. } => ("NotHeld", "it holds nothing: nothing was done".to_owned(), None),
+            Note::NotHeld { held_by_uid: None, .. } => {
+                ("NotHeld", "it holds nothing: nothing was done".to_owned(), None)
+            }
             Note::NotHeld { held_by_uid: Some(uid), .. } => {
                 ("NotHeld", format!("what stands belongs to UID {uid:?}: nothing was done"), None)
             }
@@ -249,12 +251,17 @@ impl NoteView {
             Note::CapacityClamped { asked, used } => {
                 ("CapacityClamped", format!("capacity {asked} is outside 0..=255: {used} is used"), None)
             }
-            Note::LeftAlone { objects } => {
-                ("LeftAlone", format!("{} changed meanwhile, left alone", words::counted(*objects, "object", "objects")), None)
-            }
+            Note::LeftAlone { objects } => (
+                "LeftAlone",
+                format!("{} changed meanwhile, left alone", words::counted(*objects, "object", "objects")),
+                None,
+            ),
             Note::Retired { held } => (
                 "Retired",
-                format!("{} still held: the pool is retired until they are freed", words::counted(*held, "address is", "addresses are")),
+                format!(
+                    "{} still held: the pool is retired until they are freed",
+                    words::counted(*held, "address is", "addresses are")
+                ),
                 None,
             ),
         };

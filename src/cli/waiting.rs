@@ -2,8 +2,8 @@
 
 use holdfast::wire::{self, Invalid, Wire};
 use holdfast_api::v1;
-use holdfast_statemachine::outcome::PoolRoom;
 use holdfast_statemachine::Waiting;
+use holdfast_statemachine::outcome::PoolRoom;
 use serde::Serialize;
 
 /// What an object waits for, and since when.

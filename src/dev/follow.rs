@@ -74,13 +74,11 @@ impl Files {
         // One place is enough: it says "since you last looked".
         let (tell, written) = mpsc::channel(1);
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            let reading = event.is_ok_and(|event| match event.kind {
-                EventKind::Access(AccessKind::Close(AccessMode::Write)) => false,
-                EventKind::Access(_) => true,
-                _ => false,
-            });
-            if !reading {
-                drop(tell.try_send(()));
+            let kind = event.map_or(EventKind::Any, |event| event.kind);
+            // Our own reading is no reason to read again.
+            let written = !kind.is_access() || kind == EventKind::Access(AccessKind::Close(AccessMode::Write));
+            if written && tell.try_send(()).is_err() {
+                // It is told already, or nobody listens any more.
             }
         })
         .map_err(failed)?;

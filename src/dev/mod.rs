@@ -47,7 +47,7 @@ pub struct DevArgs {
     #[arg(short, long, value_enum, default_value_t, hide_possible_values = true, value_name = "table|json|yaml")]
     output: Format,
     /// What is logged to standard error: error, warn, info, debug, trace, or directives
-    #[arg(long, env = "HOLDFAST_LOG_LEVEL", default_value = "warn", value_name = "LEVEL")]
+    #[arg(long, env = "HOLDFAST_LOG_LEVEL", default_value = "error", value_name = "LEVEL")]
     log_level: String,
     /// The form of the log
     #[arg(long, env = "HOLDFAST_LOG_FORMAT", value_enum, default_value = "text")]
@@ -100,7 +100,10 @@ impl Session {
         }
         let told = self.applied.apply(plan).await?;
         let revision = if args.output == Format::Table {
-            say(format_args!("{} declared, three replicas agree\n", cli::counted(told.objects as u64, "object", "objects")))?;
+            say(format_args!(
+                "{} declared, three replicas agree\n",
+                cli::counted(told.objects as u64, "object", "objects")
+            ))?;
             let shown = Shown::read(&self.client).await?;
             shown.print(&self.client).await?;
             if !args.once {
@@ -213,7 +216,8 @@ impl Shown {
             say(format_args!("  export HOLDFAST_ENDPOINTS={endpoints}"))?;
         }
         let waiting = self.reservations.iter().find(|it| it.waiting.is_some()).or(self.reservations.first());
-        let explained = waiting.map_or("pool NAME".to_owned(), |it| format!("reservation {}/{}", it.namespace, it.name));
+        let explained =
+            waiting.map_or("pool NAME".to_owned(), |it| format!("reservation {}/{}", it.namespace, it.name));
         let placed = self.egresses.iter().flat_map(|egress| &egress.addresses).find_map(|it| it.node.clone());
         say("  holdfast egress list --watch")?;
         say(format_args!("  holdfast explain {explained}"))?;
