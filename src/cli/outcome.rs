@@ -19,7 +19,8 @@ pub struct OutcomeView {
     pub kind: &'static str,
     /// The object: `name` or `namespace/name`.
     pub name: String,
-    /// `created`, `changed`, `unchanged`, `waiting`, `deleted`, `kept`, `done` or `refused`.
+    /// `created`, `changed`, `unchanged`, `waiting`, `granted`, `released`, `deleted`, `kept`, `drained`,
+    /// `undrained`, `pinned`, `unpinned` or `refused`.
     pub result: &'static str,
     /// The ledger's revision afterwards.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -152,23 +153,27 @@ impl OutcomeView {
 }
 
 fn word(action: &Action, outcome: &Outcome, existed: Option<bool>) -> &'static str {
-    let deletes = matches!(
-        action,
+    let (done, not_done) = match action {
+        Action::PutPool(_) | Action::Reserve(_) | Action::PutEgress(_) | Action::PutNode(_) => {
+            (if existed == Some(false) { "created" } else { "changed" }, "unchanged")
+        }
+        Action::Grant(_) => ("granted", "unchanged"),
+        Action::ReleaseGrant(_) => ("released", "kept"),
         Action::DeletePool(_)
-            | Action::ReleaseReservation(_)
-            | Action::ReleaseGrant(_)
-            | Action::DeleteEgress(_)
-            | Action::DeleteNode(_)
-            | Action::Sweep(_)
-    );
-    match (deletes, outcome.waiting.is_empty(), outcome.changed, existed) {
-        (true, _, true, _) => "deleted",
-        (true, _, false, _) => "kept",
-        (false, false, ..) => "waiting",
-        (false, true, false, _) => "unchanged",
-        (false, true, true, Some(false)) => "created",
-        (false, true, true, Some(true)) => "changed",
-        (false, true, true, None) => "done",
+        | Action::ReleaseReservation(_)
+        | Action::DeleteEgress(_)
+        | Action::DeleteNode(_)
+        | Action::Sweep(_) => ("deleted", "kept"),
+        Action::Drain(_) => ("drained", "unchanged"),
+        Action::Undrain(_) => ("undrained", "unchanged"),
+        Action::Pin(_) => ("pinned", "unchanged"),
+        Action::Unpin(_) => ("unpinned", "unchanged"),
+        Action::Rebalance(_) | Action::PutSettings(_) | Action::Observe(_) => ("changed", "unchanged"),
+    };
+    match (outcome.waiting.is_empty(), outcome.changed) {
+        (false, _) => "waiting",
+        (true, true) => done,
+        (true, false) => not_done,
     }
 }
 
@@ -189,11 +194,11 @@ fn subject(action: &Action) -> (&'static str, String) {
         Action::DeleteEgress(it) => ("Egress", it.name.to_string()),
         Action::PutNode(it) => ("Node", it.name.to_string()),
         Action::DeleteNode(it) => ("Node", it.name.to_string()),
-        Action::Drain(it) => ("Node", format!("{} drain", it.node)),
-        Action::Undrain(it) => ("Node", format!("{} undrain", it.node)),
-        Action::Pin(it) => ("Egress", format!("{} pin", it.egress)),
-        Action::Unpin(it) => ("Egress", format!("{} unpin", it.egress)),
-        Action::Rebalance(_) => ("", "rebalance".to_owned()),
+        Action::Drain(it) => ("Node", it.node.to_string()),
+        Action::Undrain(it) => ("Node", it.node.to_string()),
+        Action::Pin(it) => ("Egress", it.egress.to_string()),
+        Action::Unpin(it) => ("Egress", it.egress.to_string()),
+        Action::Rebalance(_) => ("", "placements".to_owned()),
         Action::PutSettings(_) => ("", "settings".to_owned()),
         Action::Sweep(it) => match it.gone.as_slice() {
             [gone] => super::explain::kind_and_name(&gone.object),

@@ -169,7 +169,6 @@ pub async fn run(asking: &Asking, verb: PoolVerb) -> Result<(), Failure> {
         PoolVerb::Get { name, kind, reading } => {
             let client = asking.client()?;
             let kinds = kind.map_or(vec![Kind::Ippool, Kind::Externalippool], |kind| vec![kind]);
-            let mut missing = None;
             let mut found = false;
             for kind in kinds {
                 let pool = v1::PoolId { kind: kind.message().into(), name: name.clone() };
@@ -181,14 +180,11 @@ pub async fn run(asking: &Asking, verb: PoolVerb) -> Result<(), Failure> {
                         listed::one(asking, &header, &PoolView::read(answer.pool.unwrap_or_default())?, &[])?;
                         found = true;
                     }
-                    Err(error @ ClientError::NotFound { .. }) => missing = Some(error),
+                    Err(ClientError::NotFound { .. }) => {}
                     Err(error) => return Err(error.into()),
                 }
             }
-            match missing {
-                Some(error) if !found => Err(error.into()),
-                _ => Ok(()),
-            }
+            if found { Ok(()) } else { Err(ClientError::NotFound { kind: "pool".to_owned(), name }.into()) }
         }
     }
 }

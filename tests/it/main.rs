@@ -1,3 +1,5 @@
-//! Tests that cross crates, against the built `holdfast` binary.
+//! Tests across crates, with real processes of the built binary on loopback. One binary: it links once.
 
+mod cli;
 mod faults;
+mod fixtures;

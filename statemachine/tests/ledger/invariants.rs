@@ -54,9 +54,8 @@ fn one_holder(rows: &Rows) -> Held {
         let (Key::Egress(name), Row::Egress(row)) = (key, row) else { continue };
         for address in row.items.iter().filter_map(EgressItemRow::granted) {
             prop_assert!(said.insert(address), "{address} is said to be held twice");
-            let held = grants(rows).any(|(held, _, holder)| {
-                held == address && *holder == Holder::Egress { name: name.clone() }
-            });
+            let held = grants(rows)
+                .any(|(held, _, holder)| held == address && *holder == Holder::Egress { name: name.clone() });
             prop_assert!(held, "Egress {name} says that it holds {address}");
         }
     }
@@ -81,7 +80,8 @@ fn one_current_address(rows: &Rows) -> Held {
 /// 2. An ordinal keeps its current address while it is wanted, bound or retained, and its pool is named.
 fn ordinals_keep_their_addresses(after: &Rows, changes: &[Change]) -> Held {
     for change in changes {
-        let Event::Released { address, pool, holder: Holder::Ordinal { id, ordinal, former: false }, .. } = &change.event
+        let Event::Released { address, pool, holder: Holder::Ordinal { id, ordinal, former: false }, .. } =
+            &change.event
         else {
             continue;
         };
@@ -188,7 +188,8 @@ fn only_what_must_moves(before: &Rows, entry: &Entry, changes: &[Change]) -> Hel
         Some(Row::Settings(settings)) => settings.policy == Policy::ConsistentHash,
         _ => false,
     };
-    let may_recompute = hash(before) || entry.commands.iter().any(|command| matches!(command.action, Action::PutSettings(_)));
+    let may_recompute =
+        hash(before) || entry.commands.iter().any(|command| matches!(command.action, Action::PutSettings(_)));
     let asked = |test: fn(&Action) -> bool| entry.commands.iter().any(|command| test(&command.action));
     for change in changes {
         let (address, from, why) = match &change.event {

@@ -5,5 +5,6 @@ mod invariants;
 mod machine;
 mod model;
 mod properties;
+mod rules;
 mod scene;
 mod strategy;

@@ -87,6 +87,7 @@ impl Group {
             .arg("serve")
             .args(["--name", &replica.name, "--listen", &replica.address, "--advertise", &replica.address])
             .args(["--initial-members", &self.members, "--cluster-token", "faults"])
+            .args(["--log-level", "info,openraft=error"])
             .arg("--data-dir")
             .arg(&replica.data)
             .args(&replica.options)
@@ -211,7 +212,7 @@ impl Drop for Group {
             if panicking {
                 let log = fs::read_to_string(&replica.log).unwrap_or_default();
                 let lines: Vec<_> = log.lines().collect();
-                let tail = lines[lines.len().saturating_sub(40)..].join("\n");
+                let tail = lines[lines.len().saturating_sub(20)..].join("\n");
                 eprintln!("--- the last lines of {}\n{tail}", replica.name);
             }
         }

@@ -66,7 +66,9 @@ impl Model {
     fn egress_holds(&self, name: &Name, item: &EgressItemRow) -> bool {
         item.asked.or(item.chosen).is_some_and(|address| {
             let ours = Holder::Egress { name: name.clone() };
-            self.grants.get(&address).is_some_and(|row| row.holder == ours && Some(&row.pool.name) == item.pool.as_ref())
+            self.grants
+                .get(&address)
+                .is_some_and(|row| row.holder == ours && Some(&row.pool.name) == item.pool.as_ref())
         })
     }
 
@@ -87,11 +89,8 @@ impl Model {
             }
         }
         let former: &[EgressItemRow] = old.as_ref().map_or(&[], |row| &row.items);
-        let items: Vec<EgressItemRow> = put
-            .items
-            .iter()
-            .map(|item| matched(item, former.iter().find(|former| former.pool == item.pool)))
-            .collect();
+        let items: Vec<EgressItemRow> =
+            put.items.iter().map(|item| matched(item, former.iter().find(|former| former.pool == item.pool))).collect();
         let as_recorded = |row: &EgressRow| {
             row.plural == put.plural && row.rest == put.rest && declared(&row.items) == declared(&items)
         };
@@ -126,13 +125,11 @@ impl Model {
 
     fn creation_key(&self, put: &PutEgress) -> CreationKey {
         let name = put.name.clone();
-        match put.created {
-            Some(seconds) => CreationKey { seconds, revision: 0, name },
-            None => {
-                let seconds = i64::try_from(self.time() / 1000).expect("milliseconds by 1000 fit");
-                CreationKey { seconds, revision: self.clock.revision + 1, name }
-            }
+        if let Some(seconds) = put.created {
+            return CreationKey { seconds, revision: 0, name };
         }
+        let seconds = i64::try_from(self.time() / 1000).expect("milliseconds by 1000 fit");
+        CreationKey { seconds, revision: self.clock.revision + 1, name }
     }
 
     fn find_item(&self, name: &Name, item: usize) -> Result<(PoolId, IpAddr), Waiting> {

@@ -49,9 +49,7 @@ impl Model {
 
     /// What a Pod holds outside reservations.
     pub(super) fn held_by_pod(&self, namespace: &Name, name: &Name) -> Vec<IpAddr> {
-        let of = |holder: &Holder| {
-            matches!(holder, Holder::Pod { pod, .. } if pod.namespace == *namespace && pod.name == *name)
-        };
+        let of = |holder: &Holder| matches!(holder, Holder::Pod { pod, .. } if pod.namespace == *namespace && pod.name == *name);
         self.grants.iter().filter(|(_, row)| of(&row.holder)).map(|(address, _)| *address).collect()
     }
 
@@ -173,8 +171,12 @@ impl Model {
             let row = &self.ordinals[&(id.clone(), *ordinal)];
             let pod = row.pod.as_ref().expect("it is bound");
             let right = pod.pod.uid == release.uid;
-            if right || held.is_empty() {
+            let other = held.iter().any(|address| *uid_and_source(&self.grants[address].holder).0 == release.uid);
+            if right || !other {
                 may_end(source, &pod.source, "Pod", &release.owner)?;
+            }
+            if !right && !other {
+                return Ok(not_held(Some((pod.pod.uid.clone(), row.stamp.revision))));
             }
             if right {
                 self.unbind(id, *ordinal);
@@ -185,25 +187,18 @@ impl Model {
                 return Ok(Outcome::default());
             }
         }
-        let Some(first) = held.first() else { return Ok(not_held(self.bound_stands(bound))) };
+        let Some(first) = held.first() else { return Ok(not_held(None)) };
         let (uid, recorded) = uid_and_source(&self.grants[first].holder);
         may_end(source, recorded, "owner", &release.owner)?;
         let revision_fits = |revision| held.iter().any(|address| self.grants[address].stamp.revision == revision);
         if *uid != release.uid || !release.revision.is_none_or(revision_fits) {
-            let stands = Some((uid.clone(), self.grants[first].stamp.revision));
-            return Ok(not_held(self.bound_stands(bound).or(stands)));
+            return Ok(not_held(Some((uid.clone(), self.grants[first].stamp.revision))));
         }
         for address in held {
             self.free(address, true);
         }
         Ok(Outcome::default())
     }
-
-    fn bound_stands(&self, bound: Option<(holdfast_statemachine::command::StatefulSetId, u32)>) -> Option<(Name, Revision)> {
-        let row = &self.ordinals[&bound?];
-        Some((row.pod.as_ref()?.pod.uid.clone(), row.stamp.revision))
-    }
-
 
     pub(super) fn sweep(&mut self, source: &Source, sweep: &Sweep) -> Verdict {
         if sweep.gone.len() > 1000 {
@@ -244,9 +239,7 @@ impl Model {
         let uid = gone.uid.clone();
         let verdict = match &gone.object {
             ObjectId::Pool(pool) => self.delete_pool(source, &DeletePool { pool: pool.clone(), uid }),
-            ObjectId::Reservation(id) => {
-                self.release_reservation(source, &ReleaseReservation { id: id.clone(), uid })
-            }
+            ObjectId::Reservation(id) => self.release_reservation(source, &ReleaseReservation { id: id.clone(), uid }),
             ObjectId::Egress(name) => self.delete_egress(source, &DeleteEgress { name: name.clone(), uid }),
             ObjectId::Node(name) => self.delete_node(source, &DeleteNode { name: name.clone(), uid }),
             ObjectId::Pod(namespace, name) => {

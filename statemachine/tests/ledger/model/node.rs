@@ -7,7 +7,7 @@ use holdfast_statemachine::command::{
     DeleteNode, Drain, ObjectId, Pin, PutNode, PutSettings, Rebalance, Undrain, Unpin,
 };
 use holdfast_statemachine::outcome::{Move, Note};
-use holdfast_statemachine::row::{NodeRow, Policy, Stamp};
+use holdfast_statemachine::row::{EgressItemRow, NodeRow, Policy, Stamp};
 use holdfast_statemachine::{Event, Name, Outcome, Rejection, Source};
 
 use super::outcome::{malformed, not_held, other_source};
@@ -108,7 +108,11 @@ impl Model {
         let left = at_stake.iter().filter(|address| !after.placements.contains_key(*address)).count();
         let count = |n: usize| u32::try_from(n).expect("fewer than 2^32 addresses");
         if left > 0 && !drain.force {
-            return Err(Rejection::NoRoom { node: drain.node.clone(), left: count(left), carried: count(carried.len()) });
+            return Err(Rejection::NoRoom {
+                node: drain.node.clone(),
+                left: count(left),
+                carried: count(carried.len()),
+            });
         }
         self.set_drained(&drain.node, true);
         Ok(Outcome::default())
@@ -130,7 +134,7 @@ impl Model {
     /// The granted address that `Pin` or `Unpin` names.
     fn named_address(&self, egress: &Name, address: Option<IpAddr>) -> Result<IpAddr, Rejection> {
         let row = self.egresses.get(egress).ok_or_else(|| unknown("Egress", egress))?;
-        let granted: Vec<IpAddr> = row.items.iter().filter_map(|item| item.granted()).collect();
+        let granted: Vec<IpAddr> = row.items.iter().filter_map(EgressItemRow::granted).collect();
         match address {
             Some(address) if granted.contains(&address) => Ok(address),
             None if granted.len() > 1 => Err(malformed("address")),

@@ -123,9 +123,7 @@ impl Model {
             return;
         }
         let holder = match owner {
-            Owner::Named { name, uid } => {
-                Holder::Named { name: name.clone(), uid: uid.clone(), source: Source::Api }
-            }
+            Owner::Named { name, uid } => Holder::Named { name: name.clone(), uid: uid.clone(), source: Source::Api },
             Owner::Pod(pod @ PodOwner { .. }) => {
                 Holder::Pod { pod: super::reservation::pod_ref(pod), source: Source::Api }
             }

@@ -117,7 +117,8 @@ impl Model {
 
     /// All addresses of an ordinal, current and former, ascending.
     pub(super) fn addresses_of(&self, id: &StatefulSetId, ordinal: u32) -> Vec<IpAddr> {
-        let of = |holder: &Holder| matches!(holder, Holder::Ordinal { id: i, ordinal: o, .. } if i == id && *o == ordinal);
+        let of =
+            |holder: &Holder| matches!(holder, Holder::Ordinal { id: i, ordinal: o, .. } if i == id && *o == ordinal);
         self.grants.iter().filter(|(_, row)| of(&row.holder)).map(|(address, _)| *address).collect()
     }
 
@@ -146,9 +147,7 @@ impl Model {
     }
 
     pub(super) fn is_wanted(spec: Option<&ReserveSpec>, ordinal: u32) -> bool {
-        spec.is_some_and(|spec| {
-            !spec.pools.is_empty() && ordinal >= spec.start && ordinal - spec.start < spec.replicas
-        })
+        spec.is_some_and(|spec| !spec.pools.is_empty() && ordinal >= spec.start && ordinal - spec.start < spec.replicas)
     }
 
     /// Where a Pod that fits is bound.

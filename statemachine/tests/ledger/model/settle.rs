@@ -79,8 +79,7 @@ impl Model {
         let named = spec.pools.iter().any(|name| ip_pool(name) == *pool);
         let fixed = fixed(spec, Family::of(address));
         let place = ordinal.wrapping_sub(spec.start) as usize;
-        let as_fixed =
-            fixed.is_empty() || !Model::is_wanted(Some(spec), ordinal) || fixed.get(place) == Some(&address);
+        let as_fixed = fixed.is_empty() || !Model::is_wanted(Some(spec), ordinal) || fixed.get(place) == Some(&address);
         named && self.gives(pool, address) && as_fixed
     }
 
@@ -129,7 +128,8 @@ impl Model {
         let mut plan = Vec::new();
         let mut waiting = Vec::new();
         for family in families.iter().copied() {
-            let needs: Vec<u32> = wanted[..served].iter().copied().filter(|o| self.needs(id, &spec, *o, family)).collect();
+            let needs: Vec<u32> =
+                wanted[..served].iter().copied().filter(|o| self.needs(id, &spec, *o, family)).collect();
             let pools: Vec<PoolId> = named.iter().filter(|pool| self.family(pool) == family).cloned().collect();
             match self.find(id, &spec, family, &pools, &needs) {
                 Ok(found) => plan.extend(needs.into_iter().zip(found)),
