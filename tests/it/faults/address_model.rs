@@ -84,7 +84,9 @@ impl Model for Address {
                 Some(state.clone())
             }
             (Call::Release(owner), Some((holder, _)), None | Some(Reply::Released)) if holder == owner => Some(free),
-            (Call::Release(owner), holder, Some(Reply::NotHeld)) if holder.is_none_or(|(holder, _)| holder != owner) => {
+            (Call::Release(owner), holder, Some(Reply::NotHeld))
+                if holder.is_none_or(|(holder, _)| holder != owner) =>
+            {
                 Some(state.clone())
             }
             (Call::Read, None, Some(Reply::Holder(None))) => Some(state.clone()),

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,8 @@ pub(crate) struct Replica {
 pub(crate) struct Group {
     /// By number.
     pub(crate) replicas: Vec<Replica>,
-    dir: tempfile::TempDir,
+    /// Removed with the group.
+    _dir: tempfile::TempDir,
     /// For `--initial-members`.
     members: String,
 }
@@ -60,7 +61,7 @@ impl Group {
             })
             .collect();
         let members = replicas.iter().map(|it| format!("{}={}", it.name, it.address)).collect::<Vec<_>>().join(",");
-        Group { replicas, dir, members }
+        Group { replicas, _dir: dir, members }
     }
 
     /// Replicas that run and have a leader.
@@ -73,17 +74,16 @@ impl Group {
         group
     }
 
-    /// A place for files of the test that goes with the group.
-    pub(crate) fn dir(&self) -> &Path {
-        self.dir.path()
-    }
-
     /// Starts a replica's process. It does not run already.
     pub(crate) fn start(&mut self, number: usize) {
         let replica = &mut self.replicas[number];
         assert!(replica.child.is_none(), "{} runs already", replica.name);
         let log = File::options().create(true).append(true).open(&replica.log).expect("a log file");
-        let child = Command::new(env!("CARGO_BIN_EXE_holdfast"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("HOLDFAST_")) {
+            command.env_remove(name);
+        }
+        let child = command
             .arg("serve")
             .args(["--name", &replica.name, "--listen", &replica.address, "--advertise", &replica.address])
             .args(["--initial-members", &self.members, "--cluster-token", "faults"])

@@ -129,7 +129,10 @@ impl Load {
         let lost: std::collections::HashSet<_> = lock(&shared.unknown).iter().cloned().collect();
         let acknowledged: std::collections::HashSet<_> = kept.iter().map(|(owner, ..)| owner).collect();
         for (owner, _) in held.values() {
-            assert!(acknowledged.contains(owner) || lost.contains(owner), "{owner} holds an address, though its call was answered as not done");
+            assert!(
+                acknowledged.contains(owner) || lost.contains(owner),
+                "{owner} holds an address, though its call was answered as not done"
+            );
         }
         Counts {
             answered,
@@ -297,10 +300,7 @@ fn owner_in(name: &str) -> u32 {
 /// An error after which nothing was done, as the client promises: such a call is not part of any history, so
 /// that a promise broken shows.
 fn not_done(error: &ClientError) {
-    assert!(
-        matches!(error, ClientError::Unreachable { .. } | ClientError::Overloaded { .. }),
-        "{error:?}"
-    );
+    assert!(matches!(error, ClientError::Unreachable { .. } | ClientError::Overloaded { .. }), "{error:?}");
 }
 
 /// Notes who holds an address that is never released, and that nobody saw another hold it.

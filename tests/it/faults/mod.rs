@@ -5,6 +5,9 @@
 
 mod address_model;
 mod ask;
+mod catch_up;
+mod damage;
+mod formation;
 mod group;
 mod kill;
 mod linearizability;
