@@ -5,13 +5,18 @@
 
 mod address_model;
 mod ask;
+mod bad_input;
+mod bounds;
 mod catch_up;
 mod damage;
+mod fate;
 mod formation;
 mod group;
 mod kill;
 mod linearizability;
 mod load;
+mod proxy;
+mod reads;
 
 /// Held by each test that runs a group: elections need the machine to themselves.
 async fn serial() -> tokio::sync::MutexGuard<'static, ()> {
