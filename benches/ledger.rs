@@ -60,13 +60,7 @@ fn pool(kind: PoolKind, name: &str, cidr: &str, subnet: Option<Subnet>) -> Actio
 }
 
 fn node(name: &str, ready: bool) -> Action {
-    Action::PutNode(PutNode {
-        name: name.into(),
-        uid: "u".into(),
-        labels: BTreeMap::new(),
-        ready,
-        capacity: Some(250),
-    })
+    Action::PutNode(PutNode { name: name.into(), uid: "u".into(), labels: BTreeMap::new(), ready, capacity: Some(250) })
 }
 
 fn egress(name: &str) -> Action {

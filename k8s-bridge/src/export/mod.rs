@@ -11,9 +11,8 @@ mod pool;
 mod status;
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
-use holdfast_statemachine::{Millis, Name, PoolId, PoolKind, Tables};
+use holdfast_statemachine::{Ledger, Millis, Name, PoolKind};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -24,28 +23,8 @@ pub use egress::{spec as egress_spec, status as egress_status};
 pub use pool::{external_ip_pool_spec, external_ip_pool_status, holders as pool_holders, ip_pool_spec, ip_pool_status};
 pub use status::{
     Condition, EgressAddress, EgressStatus, ExternalIpPoolStatus, Holdfast, IpAddressState, IpPoolStatus, Owner,
-    PodOwner, StatefulSetOwner, Usage as UsageStatus,
+    PodOwner, StatefulSetOwner, Usage,
 };
-
-/// How full a pool is. Addresses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Usable.
-    pub total: u128,
-    /// Held, retained ones included.
-    pub used: u128,
-    /// Not held, cooling ones and headroom included.
-    pub free: u128,
-}
-
-/// What is computed from the ledger elsewhere.
-#[derive(Clone, Copy)]
-pub struct Facts<'a> {
-    /// How full a pool is.
-    pub usage: &'a dyn Fn(&PoolId) -> Usage,
-    /// Why a granted Egress address has no Node, in a few words (`2 SelectorMismatch, 1 NotReady`); may be empty.
-    pub unplaced: &'a dyn Fn(IpAddr) -> String,
-}
 
 /// A `v1` List.
 #[derive(Clone, Debug, Serialize)]
@@ -115,18 +94,18 @@ impl Metadata {
 }
 
 /// Every pool and Egress of the ledger. `cluster` is the id of the replicas' group.
-pub fn list(tables: &Tables, cluster: &str, facts: Facts<'_>) -> List {
-    let mut holders = pool::holders(tables);
-    let egresses =
-        tables.egresses().iter().map(|(name, row)| Exported::Egress(egress::whole(tables, name, row, cluster, facts)));
-    let mut items: Vec<Exported> = egresses.collect();
+pub fn list(ledger: &Ledger, cluster: &str) -> List {
+    let tables = ledger.tables();
+    let egress = |(name, row)| Exported::Egress(egress::whole(ledger, name, row, cluster));
+    let mut items: Vec<Exported> = tables.egresses().iter().map(egress).collect();
     let of_kind = |kind| tables.pools().iter().filter(move |(id, _)| id.kind == kind);
     for (id, row) in of_kind(PoolKind::ExternalIpPool) {
-        items.push(Exported::ExternalIpPool(pool::external_whole(id, row, cluster, (facts.usage)(id))));
+        items.push(Exported::ExternalIpPool(pool::external_whole(ledger, id, row, cluster)));
     }
+    let mut holders = pool::holders(tables);
     for (id, row) in of_kind(PoolKind::IpPool) {
         let held = holders.remove(id).unwrap_or_default();
-        items.push(Exported::IpPool(pool::ip_pool_whole(id, row, cluster, (facts.usage)(id), held)));
+        items.push(Exported::IpPool(pool::ip_pool_whole(ledger, id, row, cluster, held)));
     }
     List { api_version: "v1", kind: "List", items }
 }

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use holdfast_statemachine::command::{Operator, PutPool, RangeSpec, Selector, StatefulSetId, Subnet};
+use holdfast_statemachine::ledger::Usage;
 use holdfast_statemachine::row::{BoundPod, Holder, PodRef, PoolRow};
-use holdfast_statemachine::{Family, Name, PoolId, Tables};
+use holdfast_statemachine::{Family, Ledger, Name, PoolId, Tables};
 
 use super::status::{
-    Condition, ExternalIpPoolStatus, Holdfast, IpAddressState, IpPoolStatus, Owner, PodOwner, StatefulSetOwner, waits,
+    Condition, ExternalIpPoolStatus, Holdfast, IpAddressState, IpPoolStatus, Owner, PodOwner, StatefulSetOwner,
 };
-use super::{Metadata, Usage, Whole};
+use super::{Metadata, Whole};
 use crate::objects::{
     ExternalIpPoolSpec, IpPoolSpec, IpRange, Kind, LabelSelector, LabelSelectorRequirement, SubnetInfo,
 };
@@ -87,23 +88,23 @@ fn used_of(held: &[Held<'_>], bound: &BoundPod) -> Option<IpAddr> {
 }
 
 pub(super) fn ip_pool_whole(
+    ledger: &Ledger,
     id: &PoolId,
     row: &PoolRow,
     cluster: &str,
-    usage: Usage,
     held: Vec<IpAddressState>,
 ) -> Whole<IpPoolSpec, IpPoolStatus> {
-    let status = ip_pool_status(row, cluster, usage, held);
+    let status = ip_pool_status(ledger, id, row, cluster, held);
     Whole::new(Kind::IpPool, metadata(id, &row.wanted), ip_pool_spec(&row.wanted), status)
 }
 
 pub(super) fn external_whole(
+    ledger: &Ledger,
     id: &PoolId,
     row: &PoolRow,
     cluster: &str,
-    usage: Usage,
 ) -> Whole<ExternalIpPoolSpec, ExternalIpPoolStatus> {
-    let status = external_ip_pool_status(row, cluster, usage);
+    let status = external_ip_pool_status(ledger, id, row, cluster);
     Whole::new(Kind::ExternalIpPool, metadata(id, &row.wanted), external_ip_pool_spec(&row.wanted), status)
 }
 
@@ -160,24 +161,35 @@ fn selector(selector: &Selector) -> LabelSelector {
 }
 
 /// `status` of an IPPool whose addresses `held` are [`holders`]'.
-pub fn ip_pool_status(row: &PoolRow, cluster: &str, usage: Usage, held: Vec<IpAddressState>) -> IpPoolStatus {
-    let (conditions, holdfast) = (conditions(row, usage), holdfast(row, cluster));
-    IpPoolStatus { ip_addresses: held, usage: usage.into(), conditions, holdfast }
+pub fn ip_pool_status(
+    ledger: &Ledger,
+    id: &PoolId,
+    row: &PoolRow,
+    cluster: &str,
+    held: Vec<IpAddressState>,
+) -> IpPoolStatus {
+    let ExternalIpPoolStatus { usage, conditions, holdfast } = external_ip_pool_status(ledger, id, row, cluster);
+    IpPoolStatus { ip_addresses: held, usage, conditions, holdfast }
 }
 
 /// `status` of an ExternalIPPool.
-pub fn external_ip_pool_status(row: &PoolRow, cluster: &str, usage: Usage) -> ExternalIpPoolStatus {
-    ExternalIpPoolStatus { usage: usage.into(), conditions: conditions(row, usage), holdfast: holdfast(row, cluster) }
+pub fn external_ip_pool_status(ledger: &Ledger, id: &PoolId, row: &PoolRow, cluster: &str) -> ExternalIpPoolStatus {
+    let usage = ledger.usage(id).unwrap_or_default();
+    let conditions = conditions(ledger, row, usage);
+    ExternalIpPoolStatus { usage: usage.into(), conditions, holdfast: holdfast(row, cluster) }
 }
 
 fn holdfast(row: &PoolRow, cluster: &str) -> Holdfast {
     Holdfast { cluster: cluster.into(), index: row.stamp.index.max(row.used.index) }
 }
 
-fn conditions(row: &PoolRow, usage: Usage) -> Vec<Condition> {
+fn conditions(ledger: &Ledger, row: &PoolRow, usage: Usage) -> Vec<Condition> {
     let changed = row.stamp.at.max(row.used.at);
     let exhausted = if usage.free == 0 {
-        let message = format!("none of {} addresses is free", usage.total);
+        let message = match usage.total {
+            0 => "it has no addresses".to_owned(),
+            total => format!("none of {total} addresses is free"),
+        };
         Condition::new("Exhausted", true, changed, "NoneFree", message)
     } else {
         let message = format!("{} of {} addresses are free", usage.free, usage.total);
@@ -187,7 +199,13 @@ fn conditions(row: &PoolRow, usage: Usage) -> Vec<Condition> {
         None => Condition::new("Ready", true, row.stamp.at, "InForce", "its ranges are in force".to_owned()),
         Some((_, waiting)) => {
             let kept = if row.ranges.is_empty() { "" } else { "; the ranges last accepted stay in force" };
-            Condition::new("Ready", false, row.stamp.at, waiting.code(), format!("{}{kept}", waits(waiting)))
+            Condition::new(
+                "Ready",
+                false,
+                row.stamp.at,
+                waiting.code(),
+                format!("waits: {}{kept}", ledger.refreshed(waiting)),
+            )
         }
     };
     vec![exhausted, ready]

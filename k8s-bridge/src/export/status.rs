@@ -2,13 +2,13 @@
 
 use std::net::IpAddr;
 
-use holdfast_statemachine::{Name, Waiting};
+use holdfast_statemachine::{Name, ledger};
 use serde::Serialize;
 
 use super::time;
 
 /// The largest number that every JSON reader holds exactly, 2^53 - 1.
-pub(super) const LARGEST: u128 = (1 << 53) - 1;
+const LARGEST: u128 = (1 << 53) - 1;
 
 /// `status` of an IPPool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -65,8 +65,8 @@ pub struct Usage {
     pub free: u64,
 }
 
-impl From<super::Usage> for Usage {
-    fn from(usage: super::Usage) -> Usage {
+impl From<ledger::Usage> for Usage {
+    fn from(usage: ledger::Usage) -> Usage {
         let capped = |n: u128| u64::try_from(n.min(LARGEST)).expect("2^53 - 1 fits 64 bits");
         Usage { total: capped(usage.total), used: capped(usage.used), free: capped(usage.free) }
     }
@@ -103,11 +103,6 @@ impl Condition {
         let status = if holds { "True" } else { "False" };
         Condition { kind, status, last_transition_time: time(at), reason, message }
     }
-}
-
-/// What is waited for, in one line.
-pub(super) fn waits(waiting: &Waiting) -> String {
-    format!("waits: {waiting}")
 }
 
 /// One address held, of an IPPool.

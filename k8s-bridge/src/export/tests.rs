@@ -8,7 +8,7 @@ use holdfast_statemachine::row::{
     BoundPod, CreationKey, EgressItemRow, EgressRow, GrantRow, Holder, NodeRow, OrdinalRow, PlacementRow, PodRef,
     PoolRow, ReservationRow, Stamp,
 };
-use holdfast_statemachine::{Action, Family, Key, Ledger, Range, Row, Waiting};
+use holdfast_statemachine::{Action, Family, Key, Ledger, PoolId, Range, Row, Waiting};
 
 use super::*;
 use crate::manifests::read_text;
@@ -139,16 +139,16 @@ fn node(name: &str) -> (Key, Row) {
     (Key::Node(name.into()), Row::Node(row))
 }
 
+fn small_node(name: &str, capacity: u32) -> (Key, Row) {
+    let (key, mut row) = node(name);
+    if let Row::Node(row) = &mut row {
+        row.capacity = Some(capacity);
+    }
+    (key, row)
+}
+
 fn ledger(rows: Vec<(Key, Row)>) -> Ledger {
     Ledger::from_rows(rows).expect("are a ledger's rows")
-}
-
-fn usage(_: &PoolId) -> Usage {
-    Usage { total: 10, used: 4, free: 6 }
-}
-
-fn facts() -> Facts<'static> {
-    Facts { usage: &usage, unplaced: &|_| "2 NotReady, 1 AtCapacity".to_owned() }
 }
 
 fn egress_rows(row: EgressRow, more: Vec<(Key, Row)>) -> Vec<(Key, Row)> {
@@ -176,7 +176,7 @@ fn egress_rows(row: EgressRow, more: Vec<(Key, Row)>) -> Vec<(Key, Row)> {
 fn status_of(row: EgressRow, more: Vec<(Key, Row)>) -> EgressStatus {
     let ledger = ledger(egress_rows(row, more));
     let row = ledger.tables().egresses().values().next().expect("there is one");
-    egress_status(ledger.tables(), row, "c", facts())
+    egress_status(&ledger, row, "c")
 }
 
 fn told(conditions: &[Condition]) -> Vec<String> {
@@ -198,7 +198,7 @@ fn a_list_is_the_objects_whole_sorted_by_kind_and_name() {
         bound(0, &["pods"]),
     ]);
     let ledger = ledger(rows);
-    let list = list(ledger.tables(), "cluster-1", facts());
+    let list = list(&ledger, "cluster-1");
     let yaml = to_yaml(&list).expect("is YAML");
     assert_eq!(yaml, include_str!("../../testdata/list.yaml"), "\n{yaml}");
     let json = to_json(&list).expect("is JSON");
@@ -224,7 +224,7 @@ fn what_is_exported_asks_for_what_is_recorded() {
     });
     rows.push((Key::Pool(id), Row::Pool(pool.clone())));
     let ledger = ledger(rows);
-    let yaml = to_yaml(&list(ledger.tables(), "c", facts())).expect("is YAML");
+    let yaml = to_yaml(&list(&ledger, "c")).expect("is YAML");
     let manifests = read_text("x.yaml", &yaml).expect("reads");
     let plan = translate::plan(manifests.objects(), &source(), None).expect("plans");
     for command in &plan.commands {
@@ -278,39 +278,66 @@ fn only_what_this_source_declared_and_declares_no_more_is_gone() {
 
 #[test]
 fn numbers_stop_where_json_readers_lose_digits() {
-    let usage = Usage { total: u128::MAX, used: (1 << 53) - 2, free: 1 << 53 };
+    let usage = holdfast_statemachine::ledger::Usage {
+        total: u128::MAX,
+        used: (1 << 53) - 2,
+        free: 1 << 53,
+        ..holdfast_statemachine::ledger::Usage::default()
+    };
     let most = 9_007_199_254_740_991;
-    assert_eq!(UsageStatus::from(usage), UsageStatus { total: most, used: most - 1, free: most });
+    assert_eq!(Usage::from(usage), Usage { total: most, used: most - 1, free: most });
+}
+
+/// A pool of two addresses, so many of them held, changed so.
+fn small_pool(held: usize, change: impl FnOnce(&mut PoolRow)) -> ExternalIpPoolStatus {
+    let (id, mut row) = pool(PoolKind::IpPool, "p", "10.0.0.0/28", ("10.0.0.2", "10.0.0.3"));
+    row.used = stamp(5);
+    change(&mut row);
+    let named = |name: &str| Holder::Named { name: name.into(), uid: "".into(), source: Source::Api };
+    let grants = [grant("10.0.0.2", &id, named("a")), grant("10.0.0.3", &id, named("b"))];
+    let mut rows = vec![(Key::Pool(id.clone()), Row::Pool(row.clone()))];
+    rows.extend(grants.into_iter().take(held));
+    external_ip_pool_status(&ledger(rows), &id, &row, "c")
 }
 
 #[test]
-fn a_pool_says_whether_it_is_in_force_and_exhausted() {
-    let (_, mut row) = pool(PoolKind::ExternalIpPool, "p", "1.1.1.0/29", ("1.1.1.1", "1.1.1.6"));
-    row.used = stamp(5);
-    let full = Usage { total: 6, used: 6, free: 0 };
-    let status = external_ip_pool_status(&row, "c", full);
+fn a_pool_says_whether_it_is_exhausted() {
+    let status = small_pool(2, |_| {});
     assert_eq!(
         told(&status.conditions),
-        ["Exhausted True NoneFree: none of 6 addresses is free", "Ready True InForce: its ranges are in force",]
+        ["Exhausted True NoneFree: none of 2 addresses is free", "Ready True InForce: its ranges are in force",]
     );
+    assert_eq!(status.usage, Usage { total: 2, used: 2, free: 0 });
     let times: Vec<&str> = status.conditions.iter().map(|c| c.last_transition_time.as_str()).collect();
     assert_eq!(times, ["2026-11-30T08:00:05Z", "2026-11-30T08:00:01Z"]);
     assert_eq!((&*status.holdfast.cluster, status.holdfast.index), ("c", 5));
-    row.stamp = stamp(8);
-    let range = Range::new(ip("1.1.1.1"), ip("1.1.1.2")).expect("is a range");
-    row.waiting = Some((8, Waiting::PoolOverlap { range, with: pool_id(PoolKind::IpPool, "x") }));
-    let status = external_ip_pool_status(&row, "c", Usage { total: 6, used: 5, free: 1 });
+    assert_eq!(told(&small_pool(1, |_| {}).conditions)[0], "Exhausted False Free: 1 of 2 addresses are free");
+}
+
+#[test]
+fn a_pool_says_why_it_is_not_in_force() {
+    let range = Range::new(ip("10.0.0.2"), ip("10.0.0.3")).expect("is a range");
+    let overlap = Waiting::PoolOverlap { range, with: pool_id(PoolKind::IpPool, "x") };
+    let status = small_pool(1, |row| {
+        row.stamp = stamp(8);
+        row.waiting = Some((8, overlap.clone()));
+    });
+    assert_eq!(
+        told(&status.conditions)[1],
+        "Ready False PoolOverlap: waits: 10.0.0.2-10.0.0.3 lies in IPPool x too; the ranges last accepted stay in force"
+    );
+    assert_eq!(status.holdfast.index, 8);
+    let status = small_pool(0, |row| {
+        row.ranges.clear();
+        row.waiting = Some((8, overlap));
+    });
     assert_eq!(
         told(&status.conditions),
         [
-            "Exhausted False Free: 1 of 6 addresses are free",
-            "Ready False PoolOverlap: waits: 1.1.1.1-1.1.1.2 lies in IPPool x too; the ranges last accepted stay in force",
+            "Exhausted True NoneFree: it has no addresses",
+            "Ready False PoolOverlap: waits: 10.0.0.2-10.0.0.3 lies in IPPool x too",
         ]
     );
-    assert_eq!(status.holdfast.index, 8);
-    row.ranges.clear();
-    let status = external_ip_pool_status(&row, "c", Usage::default());
-    assert_eq!(told(&status.conditions)[1], "Ready False PoolOverlap: waits: 1.1.1.1-1.1.1.2 lies in IPPool x too");
 }
 
 #[test]
@@ -394,12 +421,17 @@ fn one_address_placed_is_told_in_the_singular_fields() {
 
 #[test]
 fn an_address_without_a_node_says_why() {
-    let status = status_of(egress("web", false, vec![item("p", "", "1.1.1.2")]), Vec::new());
+    let mut down = node("node-c");
+    if let Row::Node(row) = &mut down.1 {
+        row.ready = false;
+    }
+    let more = vec![down, small_node("node-a", 0), small_node("node-b", 0)];
+    let status = status_of(egress("web", false, vec![item("p", "", "1.1.1.2")]), more);
     assert_eq!((&*status.egress_node, &*status.egress_ip), ("", ""));
     assert_eq!(status.egress_ips, [EgressAddress { ip: ip("1.1.1.2"), node: "".into() }]);
     assert_eq!(
         told(&status.conditions)[1],
-        "IPAssigned False AssignmentError: no Node can carry 1.1.1.2: 2 NotReady, 1 AtCapacity"
+        "IPAssigned False AssignmentError: no Node can carry 1.1.1.2: 1 NotReady, 2 AtCapacity"
     );
 }
 
@@ -434,17 +466,18 @@ fn of_several_addresses_the_conditions_count() {
     assert_eq!(spec.egress_ips.iter().map(|ip| &**ip).collect::<Vec<_>>(), ["1.1.1.2", "2.2.2.2", ""]);
     assert_eq!(spec.external_ip_pools.iter().map(|ip| &**ip).collect::<Vec<_>>(), ["p", "q", "r"]);
     assert_eq!((&spec.egress_ip, &spec.external_ip_pool), (&None, &None));
-    let mut rows = egress_rows(row, vec![placed("2.2.2.2", "web", "node-a")]);
+    let more = vec![placed("2.2.2.2", "web", "node-a"), small_node("node-a", 1), small_node("node-b", 0)];
+    let mut rows = egress_rows(row, more);
     rows.retain(|(key, _)| !matches!(key, Key::Pool(id) if &*id.name == "r"));
     let ledger = ledger(rows);
     let row = &ledger.tables().egresses()["web"];
-    let status = egress_status(ledger.tables(), row, "c", facts());
+    let status = egress_status(&ledger, row, "c");
     assert_eq!((&*status.egress_node, &*status.egress_ip), ("node-a", "2.2.2.2"));
     assert_eq!(
         told(&status.conditions),
         [
             "IPAllocated False AllocationError: 2 of 3; waits: there is no ExternalIPPool r",
-            "IPAssigned False AssignmentError: 1 of 3; no Node can carry 1.1.1.2: 2 NotReady, 1 AtCapacity; 1 not allocated",
+            "IPAssigned False AssignmentError: 1 of 3; no Node can carry 1.1.1.2: 2 AtCapacity; 1 not allocated",
         ]
     );
     let row = egress("web", true, vec![item("p", "", "1.1.1.2"), item("q", "2.2.2.2", "")]);

@@ -176,3 +176,26 @@ fn a_file_past_the_bound_is_not_read() {
     let problems = read(&["-".into()], &mut std::io::repeat(b' ')).expect_err("must be refused");
     assert!(matches!(&problems[..], [Problem::TooLarge { limit: FILE_MAX, .. }]), "{problems:?}");
 }
+
+proptest::proptest! {
+    #[test]
+    fn no_text_makes_the_reader_panic(text in "[ \\na-z0-9:{}\\[\\],&*!<\"'|>#-]{0,80}", bytes in proptest::collection::vec(0_u8.., 0..64)) {
+        for name in ["x.yaml", "x.json"] {
+            drop(read_text(name, &text));
+        }
+        drop(read(&["-".into()], &mut bytes.as_slice()));
+    }
+
+    #[test]
+    fn an_object_that_is_damaged_is_refused_whole_or_taken_by_the_ledger(at in 0..POOL.len(), byte in 32_u8..127) {
+        let mut bytes = POOL.as_bytes().to_vec();
+        bytes[at] = byte;
+        if let Ok(manifests) = read(&["-".into()], &mut bytes.as_slice()) {
+            let source = holdfast_statemachine::Source::Api;
+            let commands = translate::plan(manifests.objects(), &source, None).expect("what reads also plans").commands;
+            let entry = holdfast_statemachine::Entry { index: 1, term: 1, proposed_at: 1, commands };
+            let applied = holdfast_statemachine::Ledger::new().apply(&entry);
+            proptest::prop_assert!(applied.outcomes.iter().all(Result::is_ok), "{:?}", applied.outcomes);
+        }
+    }
+}

@@ -6,7 +6,7 @@
 //! | `ipam.antrea.io/pod-ips` | Pod template | addresses, comma-separated; the i-th of a family is ordinal start + i's |
 //! | `holdfast.dev/headroom` | StatefulSet | 0..=65536 |
 //! | `holdfast.dev/contiguous` | StatefulSet | `required` or `preferred` (default) |
-//! | `holdfast.dev/when-scaled` | StatefulSet | `retain` (default), `release` or a [duration](super::duration) |
+//! | `holdfast.dev/when-scaled` | StatefulSet | `retain` (default), `release` or a [duration] |
 //! | `holdfast.dev/when-deleted` | StatefulSet | `release` (default) or a duration |
 //! | `holdfast.dev/cool-down` | IPPool, ExternalIPPool | a duration |
 //! | `node.antrea.io/max-egress-ips` | Node | an integer; anything else is as if it were not there |

@@ -1,8 +1,8 @@
-//! IPPool and ExternalIPPool. Whether ranges parse and fit is the ledger's to say; here only whether they
-//! have the shape of a range.
+//! IPPool and ExternalIPPool. Whether their ranges make sense is asked of the ledger's own code, so that a file with
+//! one that does not is refused before anything is applied.
 
 use holdfast_statemachine::command::{PutPool, RangeSpec, Selector, Subnet};
-use holdfast_statemachine::{Millis, PoolId, PoolKind};
+use holdfast_statemachine::{Millis, PoolId, PoolKind, Rejection, pool_spec};
 
 use super::said::Said;
 use super::{annotations, uid};
@@ -12,25 +12,40 @@ pub(super) fn ip_pool(pool: &IpPool, said: &mut Said) -> PutPool {
     if pool.spec.subnet_info.is_none() {
         said.missing("spec.subnetInfo", "an IPPool has a gateway and a prefixLength");
     }
-    PutPool {
-        pool: PoolId { kind: PoolKind::IpPool, name: pool.metadata.name.clone() },
-        uid: uid(Kind::IpPool, &pool.metadata),
-        ranges: ranges(&pool.spec.ip_ranges, said),
-        subnet: pool.spec.subnet_info.as_ref().map(subnet),
-        node_selector: Selector::default(),
-        cool_down: cool_down(&pool.metadata, said),
-    }
+    put(Kind::IpPool, &pool.metadata, &pool.spec.ip_ranges, pool.spec.subnet_info.as_ref(), said)
 }
 
 pub(super) fn external_ip_pool(pool: &ExternalIpPool, said: &mut Said) -> PutPool {
-    PutPool {
-        pool: PoolId { kind: PoolKind::ExternalIpPool, name: pool.metadata.name.clone() },
-        uid: uid(Kind::ExternalIpPool, &pool.metadata),
-        ranges: ranges(&pool.spec.ip_ranges, said),
-        subnet: pool.spec.subnet_info.as_ref().map(subnet),
-        node_selector: said.selector("spec.nodeSelector", &pool.spec.node_selector),
-        cool_down: cool_down(&pool.metadata, said),
+    let node_selector = said.selector("spec.nodeSelector", &pool.spec.node_selector);
+    let subnet = pool.spec.subnet_info.as_ref();
+    PutPool { node_selector, ..put(Kind::ExternalIpPool, &pool.metadata, &pool.spec.ip_ranges, subnet, said) }
+}
+
+fn put(
+    kind: Kind,
+    metadata: &ObjectMeta,
+    written: &[IpRange],
+    subnet_info: Option<&SubnetInfo>,
+    said: &mut Said,
+) -> PutPool {
+    let pool_kind = if kind == Kind::IpPool { PoolKind::IpPool } else { PoolKind::ExternalIpPool };
+    let put = PutPool {
+        pool: PoolId { kind: pool_kind, name: metadata.name.clone() },
+        uid: uid(kind, metadata),
+        ranges: ranges(written, said),
+        subnet: subnet_info.map(subnet),
+        node_selector: Selector::default(),
+        cool_down: cool_down(metadata, said),
+    };
+    // What lacks a part is told of already, and ranges that were left out would be counted wrongly.
+    let complete = !written.is_empty() && put.ranges.len() == written.len();
+    if complete
+        && (put.subnet.is_some() || pool_kind == PoolKind::ExternalIpPool)
+        && let Err(Rejection::Malformed { field, value, allowed }) = pool_spec::usable(&put)
+    {
+        said.refuse(&*field, &value, &*allowed);
     }
+    put
 }
 
 fn cool_down(metadata: &ObjectMeta, said: &mut Said) -> Millis {

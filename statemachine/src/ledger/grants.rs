@@ -190,12 +190,10 @@ impl Ledger {
         }
     }
 
-    /// Frees what a Pod of this name holds outside reservations, if its UID is one to free.
-    pub(super) fn free_outside_reservations(&mut self, owner: &OwnerRef, frees: impl Fn(&Name) -> bool) {
-        let OwnerRef::Pod(namespace, name) = owner else { return };
-        let held = self.held_by(&OwnerKey::Pod(namespace.clone(), name.clone()));
-        for (address, row) in held {
-            if identity(&row.holder).is_some_and(|(uid, _)| frees(uid)) {
+    /// Frees what a former Pod of this name, one of another UID, holds outside reservations.
+    pub(super) fn free_former_pod(&mut self, namespace: &Name, name: &Name, uid: &Name) {
+        for (address, row) in self.held_by(&OwnerKey::Pod(namespace.clone(), name.clone())) {
+            if identity(&row.holder).is_some_and(|(held_by, _)| held_by != uid) {
                 self.release(address);
             }
         }
@@ -214,53 +212,54 @@ impl Ledger {
     }
 
     pub(super) fn release_grant(&mut self, source: &Source, release: &ReleaseGrant) -> Result<Outcome, Rejection> {
-        if let OwnerRef::Pod(namespace, name) = &release.owner {
-            let bound = self.bound_by_name.get(&(namespace.clone(), name.clone())).cloned();
-            if let Some((id, ordinal)) = bound {
-                return self.release_bound(source, release, &id, ordinal);
+        let (owner, bound) = match &release.owner {
+            OwnerRef::Named(name) => (OwnerKey::Named(name.clone()), None),
+            OwnerRef::Pod(namespace, name) => {
+                let pod = (namespace.clone(), name.clone());
+                let bound = self.bound_by_name.get(&pod).cloned();
+                (OwnerKey::Pod(pod.0, pod.1), bound)
             }
-        }
-        let owner = match &release.owner {
-            OwnerRef::Named(name) => OwnerKey::Named(name.clone()),
-            OwnerRef::Pod(namespace, name) => OwnerKey::Pod(namespace.clone(), name.clone()),
         };
         let held = self.held_by(&owner);
+        let outside = held.iter().any(|(_, row)| identity(&row.holder).is_some_and(|(uid, _)| *uid == release.uid));
+        if let Some(key) = bound
+            && let Some(row) = self.tables.ordinals().get(&key)
+            && let Some(pod) = &row.pod
+        {
+            let right = pod.pod.uid == release.uid;
+            if right || !outside {
+                may_end("Pod", &release.owner, &pod.source, source)?;
+            }
+            if right {
+                self.unbind_and_free(&key.0, key.1);
+                self.release_all(&held);
+                return Ok(Outcome::default());
+            }
+            if !outside {
+                return Ok(not_held(Some(pod.pod.uid.clone()), Some(row.stamp.revision)));
+            }
+        }
         let Some((_, first)) = held.first() else { return Ok(not_held(None, None)) };
         let Some((uid, recorded)) = identity(&first.holder) else { return Ok(not_held(None, None)) };
-        let revision_fits =
-            release.revision.is_none_or(|asked| held.iter().any(|(_, row)| row.stamp.revision == asked));
-        if *source != Source::Api {
-            same_source("owner", &super::owner_name(&release.owner), recorded, source)?;
-        }
-        if *uid != release.uid || !revision_fits {
+        may_end("owner", &release.owner, recorded, source)?;
+        let right_revision = |asked| held.iter().any(|(_, row)| row.stamp.revision == asked);
+        if !outside || !release.revision.is_none_or(right_revision) {
             return Ok(not_held(Some(uid.clone()), Some(first.stamp.revision)));
         }
-        for (address, _) in &held {
-            self.release(*address);
-        }
+        self.release_all(&held);
         Ok(Outcome::default())
     }
 
-    fn release_bound(
-        &mut self,
-        source: &Source,
-        release: &ReleaseGrant,
-        id: &crate::command::StatefulSetId,
-        ordinal: u32,
-    ) -> Result<Outcome, Rejection> {
-        let key = (id.clone(), ordinal);
-        let Some(row) = self.tables.ordinals().get(&key) else { return Ok(not_held(None, None)) };
-        let Some(bound) = &row.pod else { return Ok(not_held(None, None)) };
-        if *source != Source::Api {
-            same_source("Pod", &super::owner_name(&release.owner), &bound.source, source)?;
+    fn release_all(&mut self, held: &[(IpAddr, GrantRow)]) {
+        for (address, _) in held {
+            self.release(*address);
         }
-        if bound.pod.uid != release.uid {
-            return Ok(not_held(Some(bound.pod.uid.clone()), Some(row.stamp.revision)));
-        }
-        self.unbind_and_free(id, ordinal);
-        self.free_outside_reservations(&release.owner, |_| true);
-        Ok(Outcome::default())
     }
+}
+
+/// Whether this source may end what another one reported or asked for: only itself, and operators.
+fn may_end(kind: &str, owner: &OwnerRef, recorded: &Source, asking: &Source) -> Result<(), Rejection> {
+    if *asking == Source::Api { Ok(()) } else { same_source(kind, &super::owner_name(owner), recorded, asking) }
 }
 
 fn granted(held: &[(IpAddr, GrantRow)]) -> Outcome {

@@ -8,9 +8,7 @@ use super::plan::{Plan, wanted};
 use super::waiting::Waiter;
 use super::{Deadline, Ledger, malformed, same_source};
 use crate::change::{Cause, Event};
-use crate::command::{
-    ObjectId, OwnerRef, PodOwner, ReleaseReservation, Reserve, ReserveSpec, Retention, Source, StatefulSetId,
-};
+use crate::command::{ObjectId, PodOwner, ReleaseReservation, Reserve, ReserveSpec, Retention, Source, StatefulSetId};
 use crate::outcome::{Granted, Note, Outcome, Rejection, Waiting};
 use crate::row::{BoundPod, Holder, OrdinalRow, PodRef, PoolId, ReservationRow, Stamp};
 use crate::{Family, Name, Revision};
@@ -351,7 +349,7 @@ impl Ledger {
         pools: &[Name],
     ) -> Outcome {
         let name = (pod.namespace.clone(), pod.name.clone());
-        self.free_outside_reservations(&OwnerRef::Pod(name.0.clone(), name.1.clone()), |uid| *uid != pod.uid);
+        self.free_former_pod(&pod.namespace, &pod.name, &pod.uid);
         if self.tables.ordinals().get(&(id.clone(), ordinal)).is_some_and(|row| row.pod.is_some()) {
             self.unbind(id, ordinal);
         }

@@ -181,6 +181,10 @@ impl Ledger {
                     let can = self.can_settle(&id);
                     if can {
                         self.settle(&id, false);
+                    } else {
+                        // A pool that it did not know may have given its needs a number.
+                        self.waiters.remove(since);
+                        self.enlist_reservation(&id, since);
                     }
                     can
                 }

@@ -64,13 +64,10 @@ impl Scheduler {
         for &address in &carried {
             self.unplace(address);
         }
-        for &address in &carried {
-            if let Some(to) = self.choose(address) {
-                self.place(address, to);
-            }
-        }
+        // All that is homeless: the Node may leave points that it shared to another one, where others were first.
+        let placed = self.place_homeless();
         let left = carried.iter().filter(|address| self.is_homeless(**address)).count();
-        for &address in &carried {
+        for address in placed {
             self.unplace(address);
         }
         self.set_drained(id, false);

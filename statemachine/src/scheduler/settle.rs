@@ -83,7 +83,7 @@ impl Scheduler {
 
     /// Places what can be placed, in order. One pass is enough: placing takes room and never gives any, so an address
     /// without an eligible Node has none later either.
-    fn place_homeless(&mut self) -> Vec<u32> {
+    pub(super) fn place_homeless(&mut self) -> Vec<u32> {
         let mut placed = Vec::new();
         let mut next: BTreeMap<Order, u32> = BTreeMap::new();
         for ring in std::mem::take(&mut self.awake) {

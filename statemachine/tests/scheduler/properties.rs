@@ -242,7 +242,7 @@ fn run(policy: Policy, default_capacity: u32, operations: &[Operation]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
     fn sticky_is_naive(default_capacity in 0..5_u32, operations in prop::collection::vec(operations(), 1..50)) {

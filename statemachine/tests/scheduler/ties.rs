@@ -94,3 +94,17 @@ fn a_node_without_a_point_of_its_own_is_reached_by_a_pin_alone() {
         assert_eq!(scheduler.addresses_on(large), [ip(left)], "{policy:?}");
     }
 }
+
+#[test]
+fn a_drain_that_leaves_its_points_to_another_node_counts_who_is_placed_there_first() {
+    let [small, large] = ALL_POINTS;
+    let mut scheduler = with_pool(Policy::Sticky, 1);
+    scheduler.put_node(&name(small), live(None));
+    scheduler.put_address(ip("10.0.0.2"), address("late", 2));
+    act(&mut scheduler);
+    scheduler.put_address(ip("10.0.0.1"), address("early", 1));
+    scheduler.put_node(&name(large), live(None));
+    assert_eq!(act(&mut scheduler), []);
+    assert_eq!(scheduler.drain_leaves(small), 1);
+    assert_eq!(scheduler.homeless(), [ip("10.0.0.1")]);
+}

@@ -94,6 +94,14 @@ fn ranges() {
         assert_refused(&ip_pool("", &format!("{ranges}, {subnet}")), &[expected]);
         assert_refused(&external_pool(&format!("{ranges}, nodeSelector: {{}}")), &[expected]);
     }
+    let of_ledger = [
+        ("ipRanges: [{cidr: 10.0.0.0/24}, {cidr: 10.0.0.0/33}]", r#"spec.ipRanges[1].cidr | "10.0.0.0/33""#),
+        ("ipRanges: [{start: 10.0.0.9, end: 10.0.0.5}]", "spec.ipRanges[0]"),
+        ("ipRanges: [{start: 10.0.0.9, end: x}]", r#"spec.ipRanges[0].end | "x""#),
+    ];
+    for (ranges, expected) in of_ledger {
+        assert_refused(&ip_pool("", &format!("{ranges}, {subnet}")), &[expected]);
+    }
     let range = "ipRanges: [{cidr: 10.0.0.0/24}]";
     assert_refused(&ip_pool("", range), &["spec.subnetInfo | nothing | an IPPool has"]);
     assert_refused(
@@ -101,8 +109,9 @@ fn ranges() {
         &["spec.subnetInfo.prefixLength | nothing"],
     );
     assert_refused(&external_pool(range), &["spec.nodeSelector | nothing | it is required"]);
-    let text = ip_pool("holdfast.dev/cool-down: x", &format!("{range}, {subnet}"));
-    assert_refused(&text, &[r#"metadata.annotations[holdfast.dev/cool-down] | "x" | a duration"#]);
+    let text = ip_pool("holdfast.dev/cool-down: x", &format!("ipRanges: [{{cidr: x}}], {subnet}"));
+    let cool_down = r#"metadata.annotations[holdfast.dev/cool-down] | "x" | a duration"#;
+    assert_refused(&text, &[cool_down, r#"spec.ipRanges[0].cidr | "x""#]);
 }
 
 #[test]

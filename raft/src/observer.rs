@@ -1,0 +1,134 @@
+//! What a replica looks at from time to time: who leads, whether it can go on, snapshots due, free space.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use holdfast_api::raft::v1 as pb;
+use openraft::ServerState;
+
+use crate::NodeId;
+use crate::peer::wire;
+use crate::replica::Replica;
+use crate::types::{Member, Raft};
+
+/// Keeps [`Replica::leadership`] up to date, and notes when openraft has stopped for good.
+pub(crate) async fn watch_leadership(weak: Weak<Replica>, raft: Raft) {
+    let mut metrics = raft.metrics();
+    let Some(mut applied) = weak.upgrade().map(|replica| replica.applied.clone()) else { return };
+    loop {
+        let (leads, state) = {
+            let metrics = metrics.borrow_and_update();
+            let own = applied.borrow_and_update().log_id.map(|id| id.leader_id);
+            let leads = metrics.state == ServerState::Leader
+                && own.is_some_and(|own| (own.term, own.node_id) == (metrics.current_term, metrics.id));
+            (leads.then_some(metrics.current_term), metrics.running_state.clone())
+        };
+        let Some(replica) = weak.upgrade() else { return };
+        let changed = replica.leadership.send_if_modified(|leadership| {
+            let changed = *leadership != leads;
+            *leadership = leads;
+            changed
+        });
+        match leads {
+            Some(term) if changed => tracing::info!(term, "this replica leads"),
+            None if changed => tracing::info!("this replica leads no longer"),
+            _ => {}
+        }
+        if let Err(fatal) = state {
+            return fail(&weak, &fatal.to_string());
+        }
+        drop(replica);
+        // The ledger's side ends first when an entry cannot be applied; openraft says why a moment later.
+        let changed = tokio::select! {
+            changed = metrics.changed() => changed,
+            Ok(()) = applied.changed() => Ok(()),
+        };
+        if changed.is_err() {
+            return fail(&weak, "raft ended");
+        }
+    }
+}
+
+fn fail(replica: &Weak<Replica>, why: &str) {
+    if let Some(replica) = replica.upgrade()
+        && !replica.is_stopping()
+    {
+        replica.fail(&why);
+    }
+}
+
+/// Takes snapshots when they are due, and as leader asks the voters for their free space.
+pub(crate) async fn keep_house(replica: Weak<Replica>, raft: Raft) {
+    let mut due = None;
+    loop {
+        let Some(now) = replica.upgrade() else { return };
+        let due = due.get_or_insert_with(|| SnapshotDue::new(&now));
+        due.look(&now, &raft).await;
+        let free = if now.leadership.borrow().is_some() { Some(ask_free_space(&now, &raft).await) } else { None };
+        now.space.learned(free);
+        if let Some(running) = now.running().filter(|running| running.leads().is_some()) {
+            running.finish_change(Instant::now() + now.config.timings.election_max).await;
+        }
+        let pause = now.config.timings.housekeeping;
+        drop(now);
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// When the next snapshot is due.
+struct SnapshotDue {
+    /// Where the last one was asked for: index and bytes of log.
+    asked: (Option<u64>, u64),
+}
+
+impl SnapshotDue {
+    fn new(replica: &Replica) -> SnapshotDue {
+        let newest = replica.snapshots.newest().and_then(|(meta, _)| meta.last_log_id);
+        // What was on disk at the start is counted as new: it is at most a few files.
+        SnapshotDue { asked: (newest.map(|id| id.index), 0) }
+    }
+
+    async fn look(&mut self, replica: &Replica, raft: &Raft) {
+        let policy = &replica.config.snapshots;
+        let Some(applied) = replica.applied.borrow().index() else { return };
+        let bytes = replica.log.appended_bytes();
+        let entries = applied - self.asked.0.map_or(0, |index| index.min(applied));
+        let due = entries >= policy.entries || (entries > 0 && bytes - self.asked.1 >= policy.log_bytes);
+        if due {
+            self.asked = (Some(applied), bytes);
+            // It fails only once openraft has stopped, which is noticed elsewhere.
+            drop(raft.trigger().snapshot().await);
+        }
+    }
+}
+
+async fn ask_free_space(replica: &Arc<Replica>, raft: &Raft) -> BTreeMap<NodeId, u64> {
+    let voters = voters(raft);
+    let asked = voters.iter().map(|(node, member)| async {
+        let free = if *node == replica.node() {
+            replica.config.free_space.bytes(&replica.config.data_dir).ok()
+        } else {
+            ask_one(replica, *node, member).await
+        };
+        free.map(|free| (*node, free))
+    });
+    join_all(asked).await.into_iter().flatten().collect()
+}
+
+async fn ask_one(replica: &Replica, node: NodeId, member: &Member) -> Option<u64> {
+    let route = Some(wire::route(replica.cluster()?, node));
+    let mut client = replica.peers.at(&member.address).ok()?;
+    let answer = tokio::time::timeout(Duration::from_secs(1), client.space(pb::SpaceRequest { route }));
+    answer.await.ok()?.ok()?.into_inner().space?.free_bytes
+}
+
+/// The voters, by id.
+pub(crate) fn voters(raft: &Raft) -> Vec<(NodeId, Member)> {
+    let metrics = raft.metrics();
+    let metrics = metrics.borrow();
+    let membership = metrics.membership_config.membership();
+    let voters = membership.voter_ids();
+    voters.filter_map(|node| Some((node, membership.get_node(&node)?.clone()))).collect()
+}

@@ -1,0 +1,9 @@
+//! Scenarios of `docs/rules.md`, each on the ledger and on the model.
+
+mod grants;
+mod operators;
+mod placement;
+mod pools;
+mod reservations;
+mod retention;
+mod templates;
