@@ -80,35 +80,20 @@ impl View {
             }
             last = Some(key);
         }
-        let (behind, ahead) = match &last {
-            Some(last) => {
-                let mut behind = std::mem::take(&mut self.aside);
-                let ahead = behind.split_off(last);
-                self.next = [&last[..], &[0]].concat();
-                (behind, ahead)
-            }
-            None => (std::mem::take(&mut self.aside), BTreeMap::new()),
-        };
-        for (key, value) in behind {
-            self.take(key, value, &mut found);
+        let mut behind = std::mem::take(&mut self.aside);
+        if let Some(last) = &last {
+            self.next = [&last[..], &[0]].concat();
+            self.aside = behind.split_off(&self.next[..]);
         }
-        for (key, value) in ahead {
-            if last.as_ref() == Some(&key) {
-                self.take(key, value, &mut found);
-            } else {
-                self.aside.insert(key, value);
-            }
+        for (key, value) in behind {
+            self.bytes -= weight(&key, value.as_ref());
+            match value {
+                Some(value) => found.insert(key, value),
+                None => found.remove(&key),
+            };
         }
         items.extend(found);
         Ok(last.is_some())
-    }
-
-    fn take(&mut self, key: IVec, value: Option<IVec>, found: &mut BTreeMap<IVec, IVec>) {
-        self.bytes -= weight(&key, value.as_ref());
-        match value {
-            Some(value) => found.insert(key, value),
-            None => found.remove(&key),
-        };
     }
 }
 
