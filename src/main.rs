@@ -26,8 +26,7 @@ fn main() -> ExitCode {
 
 fn ended(result: Result<(), Failure>) -> ExitCode {
     match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Closed) => ExitCode::SUCCESS,
+        Ok(()) | Err(Failure::Closed) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("holdfast: {failure}");
             ExitCode::from(failure.exit_code())

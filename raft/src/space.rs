@@ -48,7 +48,8 @@ impl fmt::Debug for FreeSpace {
 #[derive(Debug)]
 pub(crate) struct Space {
     watermark: u64,
-    /// Fewer than a quorum of voters are above the watermark.
+    /// Fewer than a quorum of voters are above the watermark, and it is a disk's fault: voters that do not
+    /// answer may be down, and then it is for Raft to say whether the others are enough.
     short: AtomicBool,
     /// As of the last round of questions: voters, and what those that answered have free.
     known: Mutex<BTreeMap<NodeId, (String, Option<u64>)>>,
@@ -61,8 +62,9 @@ impl Space {
 
     /// What a round of questions to all voters gave; none, if this replica does not lead.
     pub(crate) fn learned(&self, voters: BTreeMap<NodeId, (String, Option<u64>)>) {
-        let above = voters.values().filter(|(_, free)| free.is_some_and(|free| free >= self.watermark)).count();
-        self.short.store(!voters.is_empty() && above <= voters.len() / 2, Ordering::Release);
+        let known = voters.values().filter_map(|(_, free)| *free);
+        let (above, below): (Vec<u64>, Vec<u64>) = known.partition(|free| *free >= self.watermark);
+        self.short.store(!below.is_empty() && above.len() <= voters.len() / 2, Ordering::Release);
         *self.known() = voters;
     }
 
@@ -77,7 +79,7 @@ impl Space {
         if !self.short.load(Ordering::Acquire) || !commands.iter().any(takes_addresses) {
             return Ok(());
         }
-        let free = self.known().values().filter_map(|(name, free)| Some((name.clone(), (*free)?))).collect();
+        let free = self.known().values().cloned().collect();
         Err(ProposeError::DiskFull { watermark: self.watermark, free })
     }
 

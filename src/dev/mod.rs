@@ -74,7 +74,7 @@ pub async fn run(args: DevArgs) -> Result<(), Failure> {
         tokio::select! {
             ended = session.run(&args, plan, replicas.addresses()) => ended,
             failure = replicas.failed() => Err(failure),
-            _ = asked.to_stop() => Ok(()),
+            _ = asked.signal() => Ok(()),
         }
     };
     let stopped = replicas.stop().await;

@@ -45,7 +45,10 @@ fn a_node_that_fails_moves_its_own_egresses_and_no_others_and_says_why() {
     std::fs::write(&nodes, documents.join("\n---\n")).expect("writes");
     for _ in 0..on_it {
         let line = dev.process.line(|line| line.starts_with("rev ") && line.contains("Node gateway-2"));
-        assert!(line.contains("its Node is not ready") && line.contains("[PutNode gateway-2 by manifests:dev]"), "{line}");
+        assert!(
+            line.contains("its Node is not ready") && line.contains("[PutNode gateway-2 by manifests:dev]"),
+            "{line}"
+        );
     }
     let after = placements(&dev);
     for ((address, was), (_, is)) in before.iter().zip(&after) {

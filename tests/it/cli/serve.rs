@@ -25,14 +25,39 @@ fn a_replica_that_is_asked_to_stop_hands_over_and_ends_with_zero() {
 }
 
 #[test]
+fn what_was_acknowledged_outlives_a_killed_leader_and_a_lost_directory() {
+    let mut group = Group::start(3, &[]);
+    let pool = crate::fixtures::manifests(
+        "apiVersion: crd.antrea.io/v1beta1\nkind: IPPool\nmetadata: {name: p}\nspec:\n  \
+         ipRanges: [{cidr: 10.1.0.0/24}]\n  subnetInfo: {gateway: 10.1.0.1, prefixLength: 24}\n",
+    );
+    group.holdfast(&["apply", "-f", pool.path().to_str().expect("text")]).expect(0);
+    group.holdfast(&["grant", "vm", "--pool", "p"]).expect(0);
+    let before = group.holdfast(&["grant", "list"]).expect(0).out;
+    let lost = group.leader();
+    group.kill(lost);
+    assert_eq!(group.holdfast(&["grant", "list", "--timeout", "30s"]).expect(0).out, before);
+    std::fs::remove_dir_all(group.data(lost)).expect("its data is there");
+    group.start_replica(lost);
+    let name = Group::name(lost);
+    let command = format!("holdfast member replace {name}");
+    group.replicas[lost].as_mut().expect("runs").line(|line| line.contains(&command));
+    group.holdfast(&["member", "replace", name, "--timeout", "60s"]).expect(0);
+    group.replicas[lost].as_mut().expect("runs").line(|line| line.contains("\"ready\""));
+    let own = ["grant", "list", "--endpoints", &group.endpoints[lost]];
+    assert_eq!(group.holdfast(&own).expect(0).out, before);
+    let check = group.holdfast(&["check", "-o", "json"]).expect(0).json();
+    assert_eq!(check["items"].as_array().map(Vec::len), Some(3), "{check}");
+}
+
+#[test]
 fn a_line_about_a_change_carries_its_index_and_revision() {
-    let group = Group::start(3, &[]);
+    let mut group = Group::start(3, &["--log-level", "info,holdfast_raft=debug"]);
     let pool = crate::fixtures::manifests(
         "apiVersion: crd.antrea.io/v1beta1\nkind: ExternalIPPool\nmetadata: {name: p}\nspec:\n  \
          ipRanges: [{cidr: 10.1.0.0/24}]\n  nodeSelector: {}\n",
     );
     group.holdfast(&["apply", "-f", pool.path().to_str().expect("text")]).expect(0);
-    let mut group = group;
     let process = group.replicas[0].as_mut().expect("runs");
     let line = process.line(|line| line.contains("\"revision\""));
     let json: serde_json::Value = serde_json::from_str(&line).expect("a line of JSON");
