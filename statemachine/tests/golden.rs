@@ -51,7 +51,7 @@ fn golden(file: &str, samples: &[(String, Vec<u8>)]) -> Vec<(String, Vec<u8>)> {
 }
 
 /// Compares samples with their lines, both ways.
-fn check<T: Serialize + DeserializeOwned + PartialEq + Debug>(file: &str, kind: Kind, samples: Vec<(String, T)>) {
+fn check<T: Serialize + DeserializeOwned + PartialEq + Debug>(file: &str, kind: Kind, samples: &[(String, T)]) {
     let written: Vec<_> = samples.iter().map(|(name, value)| (name.clone(), encode(kind, value).unwrap())).collect();
     let golden = golden(file, &written);
     assert_eq!(golden.len(), samples.len(), "{file} has other lines than there are samples");
@@ -68,10 +68,13 @@ fn named<T: Debug>(samples: Vec<T>) -> Vec<(String, T)> {
     let names = samples.into_iter().map(|sample| {
         let text = format!("{sample:?}");
         let variant: String = text.chars().take_while(char::is_ascii_alphanumeric).collect();
-        let name = (1..)
-            .map(|n| if n == 1 { variant.clone() } else { format!("{variant}-{n}") })
-            .find(|name| seen.insert(name.clone()));
-        (name.unwrap(), sample)
+        let mut name = variant.clone();
+        let mut nth = 1;
+        while !seen.insert(name.clone()) {
+            nth += 1;
+            name = format!("{variant}-{nth}");
+        }
+        (name, sample)
     });
     names.collect()
 }
@@ -107,35 +110,35 @@ fn keys() {
 #[test]
 fn rows() {
     covers(&samples::rows(), samples::ROWS);
-    check("row.hex", Kind::Row, named(samples::rows()));
+    check("row.hex", Kind::Row, &named(samples::rows()));
 }
 
 #[test]
 fn holders() {
     covers(&samples::holders(), samples::HOLDERS);
-    check("holder.hex", Kind::Row, named(samples::holders()));
+    check("holder.hex", Kind::Row, &named(samples::holders()));
 }
 
 #[test]
 fn entries() {
     let actions = samples::actions();
     covers(&actions, samples::ACTIONS);
-    let entries = named(actions).into_iter().map(|(name, action)| (name, samples::entry(action))).collect();
-    check("entry.hex", Kind::LogEntry, entries);
+    let entries = named(actions).into_iter().map(|(name, action)| (name, samples::entry(&action)));
+    check("entry.hex", Kind::LogEntry, &entries.collect::<Vec<_>>());
 }
 
 #[test]
 fn changes() {
     let events = samples::events();
     covers(&events, samples::EVENTS);
-    let changes = named(events).into_iter().map(|(name, event)| (name, samples::changes(event))).collect();
-    check("changes.hex", Kind::Changes, changes);
+    let changes = named(events).into_iter().map(|(name, event)| (name, samples::changes(&event)));
+    check("changes.hex", Kind::Changes, &changes.collect::<Vec<_>>());
 }
 
 #[test]
 fn reasons() {
     covers(&samples::reasons(), samples::REASONS);
-    check("move-reason.hex", Kind::Changes, named(samples::reasons()));
+    check("move-reason.hex", Kind::Changes, &named(samples::reasons()));
 }
 
 #[test]
@@ -144,15 +147,15 @@ fn outcomes() {
     covers(&samples::rejections(), samples::REJECTIONS);
     covers(&samples::ineligible(), samples::INELIGIBLE);
     let notes = named(samples::notes()).into_iter();
-    check("outcome.hex", Kind::Outcomes, notes.map(|(name, note)| (name, samples::outcome(note))).collect());
-    check("rejection.hex", Kind::Outcomes, named(samples::rejections()));
-    check("ineligible.hex", Kind::Outcomes, named(samples::ineligible()));
+    check("outcome.hex", Kind::Outcomes, &notes.map(|(name, note)| (name, samples::outcome(note))).collect::<Vec<_>>());
+    check("rejection.hex", Kind::Outcomes, &named(samples::rejections()));
+    check("ineligible.hex", Kind::Outcomes, &named(samples::ineligible()));
 }
 
 #[test]
 fn waitings() {
     covers(&samples::waitings(), samples::WAITINGS);
-    check("waiting.hex", Kind::Row, named(samples::waitings()));
+    check("waiting.hex", Kind::Row, &named(samples::waitings()));
 }
 
 #[test]
@@ -167,12 +170,12 @@ fn the_stores_own_records() {
     check(
         "snapshot-header.hex",
         Kind::SnapshotHeader,
-        vec![("SnapshotInfo".to_owned(), SnapshotInfo { meta: meta.clone(), revision: 1_999 })],
+        &[("SnapshotInfo".to_owned(), SnapshotInfo { meta: meta.clone(), revision: 1_999 })],
     );
     check(
         "meta.hex",
         Kind::Meta,
-        vec![("Meta".to_owned(), meta.clone()), ("Meta-2".to_owned(), Meta { position: None, ..meta })],
+        &[("Meta".to_owned(), meta.clone()), ("Meta-2".to_owned(), Meta { position: None, ..meta })],
     );
-    check("index.hex", Kind::Index, vec![("Index".to_owned(), vec![(0x0123_4567_89ab_cdefu64, 7u64), (u64::MAX, 1)])]);
+    check("index.hex", Kind::Index, &[("Index".to_owned(), vec![(0x0123_4567_89ab_cdefu64, 7u64), (u64::MAX, 1)])]);
 }

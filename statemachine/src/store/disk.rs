@@ -14,9 +14,9 @@ use super::{Meta, StoreError};
 use crate::codec::{self, Kind};
 use crate::{Change, Key, Ledger, Revision, Row};
 
-/// sled keeps values beyond about 128 KiB in files that it never syncs, so a longer one is cut into parts of this many
-/// bytes.
-pub(crate) const PART_BYTES: usize = 32 * 1024;
+/// A longer value is cut into parts of this many bytes. sled writes up to 16 values as one page, again and again while
+/// they change, and a page beyond 128 KiB goes to a file of its own, which it never syncs.
+pub(crate) const PART_BYTES: usize = 4 * 1024;
 
 /// One sled database, open.
 #[derive(Debug)]

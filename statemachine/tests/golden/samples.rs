@@ -225,7 +225,7 @@ pub fn holders() -> Vec<Holder> {
     ]
 }
 
-pub fn entry(action: Action) -> Entry {
+pub fn entry(action: &Action) -> Entry {
     let command = |source, only_in_term| Command { source, only_in_term, action: action.clone() };
     let commands = vec![command(Source::Kubernetes, Some(3)), command(manifests(), None), command(Source::Api, None)];
     Entry { index: 9, term: 3, proposed_at: 1_700_000_000_000, commands }
@@ -308,7 +308,7 @@ fn objects() -> Vec<ObjectId> {
     ]
 }
 
-pub fn changes(event: Event) -> Vec<Change> {
+pub fn changes(event: &Event) -> Vec<Change> {
     let command = Cause::Command { name: n("Reserve"), object: n("shop/db"), source: n("api") };
     let change = |revision, cause| Change { revision, index: 9, at: 1_700_000_000_000, cause, event: event.clone() };
     vec![change(5, command), change(6, Cause::Deadline)]
