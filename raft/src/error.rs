@@ -111,7 +111,7 @@ pub enum ProposeError {
         /// What each should have free, bytes.
         watermark: u64,
         /// The voters and what they have, where known.
-        free: Vec<(String, u64)>,
+        free: Vec<(String, Option<u64>)>,
     },
     /// The proposal may or may not be done, now or later. Repeating it is safe: commands are idempotent.
     #[error("fate unknown: {why}")]

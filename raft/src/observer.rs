@@ -14,9 +14,9 @@ use crate::replica::Replica;
 use crate::types::{Member, Raft};
 
 /// Keeps [`Replica::leadership`] up to date, and notes when openraft has stopped for good.
-pub(crate) async fn watch_leadership(replica: Weak<Replica>, raft: Raft) {
+pub(crate) async fn watch_leadership(weak: Weak<Replica>, raft: Raft) {
     let mut metrics = raft.metrics();
-    let Some(mut applied) = replica.upgrade().map(|replica| replica.applied.clone()) else { return };
+    let Some(mut applied) = weak.upgrade().map(|replica| replica.applied.clone()) else { return };
     loop {
         let (leads, state) = {
             let metrics = metrics.borrow_and_update();
@@ -25,7 +25,7 @@ pub(crate) async fn watch_leadership(replica: Weak<Replica>, raft: Raft) {
                 && own.is_some_and(|own| (own.term, own.node_id) == (metrics.current_term, metrics.id));
             (leads.then_some(metrics.current_term), metrics.running_state.clone())
         };
-        let Some(replica) = replica.upgrade() else { return };
+        let Some(replica) = weak.upgrade() else { return };
         let changed = replica.leadership.send_if_modified(|leadership| {
             let changed = *leadership != leads;
             *leadership = leads;
@@ -37,19 +37,25 @@ pub(crate) async fn watch_leadership(replica: Weak<Replica>, raft: Raft) {
             _ => {}
         }
         if let Err(fatal) = state {
-            if !replica.is_stopping() {
-                replica.fail(&fatal);
-            }
-            return;
+            return fail(&weak, &fatal.to_string());
         }
         drop(replica);
+        // The ledger's side ends first when an entry cannot be applied; openraft says why a moment later.
         let changed = tokio::select! {
             changed = metrics.changed() => changed,
-            changed = applied.changed() => changed,
+            Ok(()) = applied.changed() => Ok(()),
         };
         if changed.is_err() {
-            return;
+            return fail(&weak, "raft ended");
         }
+    }
+}
+
+fn fail(replica: &Weak<Replica>, why: &str) {
+    if let Some(replica) = replica.upgrade()
+        && !replica.is_stopping()
+    {
+        replica.fail(&why);
     }
 }
 
@@ -115,7 +121,7 @@ async fn ask_one(replica: &Replica, node: NodeId, member: &Member) -> Option<u64
     let route = Some(wire::route(replica.cluster()?, node));
     let mut client = replica.peers.at(&member.address).ok()?;
     let answer = tokio::time::timeout(Duration::from_secs(1), client.space(pb::SpaceRequest { route }));
-    Some(answer.await.ok()?.ok()?.into_inner().space?.free_bytes)
+    answer.await.ok()?.ok()?.into_inner().space?.free_bytes
 }
 
 /// The voters, by id.

@@ -67,8 +67,9 @@ impl Space {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.get(&node).copied()
     }
 
-    /// Refuses what takes addresses while fewer than a quorum of these voters are above the watermark. Before
-    /// the first answers nothing is refused.
+    /// Refuses what takes addresses while fewer than a quorum of these voters are above the watermark, and it
+    /// is a disk's fault: voters that do not answer may be down, and then it is for Raft to say whether the
+    /// others are enough. Before the first answers nothing is refused.
     pub(crate) fn admit<'a>(
         &self,
         commands: &[Command],
@@ -76,15 +77,16 @@ impl Space {
     ) -> Result<(), ProposeError> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(known) = &*known else { return Ok(()) };
-        let (mut voting, mut above, mut free) = (0, 0, Vec::new());
+        let (mut voting, mut above, mut below) = (0, 0, 0);
+        let mut free = Vec::new();
         for (node, member) in voters {
+            let bytes = known.get(&node).copied();
             voting += 1;
-            if let Some(bytes) = known.get(&node) {
-                above += usize::from(*bytes >= self.watermark);
-                free.push((member.name.clone(), *bytes));
-            }
+            above += usize::from(bytes.is_some_and(|bytes| bytes >= self.watermark));
+            below += usize::from(bytes.is_some_and(|bytes| bytes < self.watermark));
+            free.push((member.name.clone(), bytes));
         }
-        if above > voting / 2 || !commands.iter().any(takes_addresses) {
+        if below == 0 || above > voting / 2 || !commands.iter().any(takes_addresses) {
             return Ok(());
         }
         Err(ProposeError::DiskFull { watermark: self.watermark, free })

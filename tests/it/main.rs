@@ -1,4 +1,5 @@
 //! Tests across crates, with real processes of the built binary on loopback. One binary: it links once.
 
 mod cli;
+mod faults;
 mod fixtures;

@@ -221,14 +221,13 @@ impl Ledger {
             }
         };
         let held = self.held_by(&owner);
-        let mut stands = None;
+        let outside = held.iter().any(|(_, row)| identity(&row.holder).is_some_and(|(uid, _)| *uid == release.uid));
         if let Some(key) = bound
             && let Some(row) = self.tables.ordinals().get(&key)
             && let Some(pod) = &row.pod
         {
             let right = pod.pod.uid == release.uid;
-            stands = Some((pod.pod.uid.clone(), row.stamp.revision));
-            if right || held.is_empty() {
+            if right || !outside {
                 may_end("Pod", &release.owner, &pod.source, source)?;
             }
             if right {
@@ -236,21 +235,19 @@ impl Ledger {
                 self.release_all(&held);
                 return Ok(Outcome::default());
             }
-        }
-        if let Some((_, first)) = held.first()
-            && let Some((uid, recorded)) = identity(&first.holder)
-        {
-            may_end("owner", &release.owner, recorded, source)?;
-            let revision_fits =
-                release.revision.is_none_or(|asked| held.iter().any(|(_, row)| row.stamp.revision == asked));
-            if *uid == release.uid && revision_fits {
-                self.release_all(&held);
-                return Ok(Outcome::default());
+            if !outside {
+                return Ok(not_held(Some(pod.pod.uid.clone()), Some(row.stamp.revision)));
             }
-            stands = stands.or_else(|| Some((uid.clone(), first.stamp.revision)));
         }
-        let (uid, revision) = stands.unzip();
-        Ok(not_held(uid, revision))
+        let Some((_, first)) = held.first() else { return Ok(not_held(None, None)) };
+        let Some((uid, recorded)) = identity(&first.holder) else { return Ok(not_held(None, None)) };
+        may_end("owner", &release.owner, recorded, source)?;
+        let right_revision = |asked| held.iter().any(|(_, row)| row.stamp.revision == asked);
+        if !outside || !release.revision.is_none_or(right_revision) {
+            return Ok(not_held(Some(uid.clone()), Some(first.stamp.revision)));
+        }
+        self.release_all(&held);
+        Ok(Outcome::default())
     }
 
     fn release_all(&mut self, held: &[(IpAddr, GrantRow)]) {
