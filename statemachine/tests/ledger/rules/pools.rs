@@ -16,6 +16,7 @@ on_both!(
     another_uid_keeps_what_is_inside,
     a_reservation_follows_its_recreated_pool,
     egress_addresses_outside_new_ranges,
+    a_retired_row_is_told_only_when_it_changes,
     an_asked_address_outside_a_new_pool_waits,
     observed_holders_win,
 );
@@ -127,6 +128,25 @@ fn egress_addresses_outside_new_ranges<M: Machine>() {
     );
     scene.delete_egress("asked");
     assert_eq!(scene.egress_addresses("chosen"), ["10.1.0.8"]);
+}
+
+fn a_retired_row_is_told_only_when_it_changes<M: Machine>() {
+    let mut scene = Scene::<M>::new();
+    scene.pool(pool(external("x"), "", &["10.1.0.8-10.1.0.9"]));
+    let owner = holdfast_statemachine::command::Owner::Named { name: "vm".into(), uid: "".into() };
+    scene.act(Action::Grant(holdfast_statemachine::command::Grant {
+        owner,
+        kind: external("x").kind,
+        pools: vec!["x".into()],
+        addresses: Vec::new(),
+    }));
+    scene.delete_pool(external("x"));
+    scene.pool(pool(external("x"), "", &["10.1.0.0/30"]));
+    scene.egress(put_egress("e", 1, vec![chosen_from("x")]));
+    // The Egress's address is outside the new ranges; it never was the retired row's.
+    scene.pool(pool(external("x"), "", &["10.1.0.2-10.1.0.4"]));
+    assert_eq!(scene.egress_addresses("e"), ["10.1.0.2"]);
+    assert!(scene.changes.iter().all(|change| !matches!(change.event, Event::Retired { .. })));
 }
 
 fn an_asked_address_outside_a_new_pool_waits<M: Machine>() {

@@ -26,6 +26,7 @@ on_both!(
     a_newer_request_keeps_its_place,
     nothing_is_recorded_for_nothing,
     a_pool_known_late_is_waited_for,
+    what_it_frees_itself_wakes_it,
 );
 
 fn two_families<M: Machine>() -> Scene<M> {
@@ -231,6 +232,15 @@ fn a_pool_known_late_is_waited_for<M: Machine>() {
     assert!(scene.addresses("s").is_empty(), "one IPv4 address is free");
     scene.release("10.0.0.12");
     assert_eq!(scene.addresses("s"), ["0 10.0.0.10", "0 fd00::10", "1 10.0.0.12", "1 fd00::11"]);
+}
+
+/// The only waiter, and it is helped by what its own command freed after the search.
+fn what_it_frees_itself_wakes_it<M: Machine>() {
+    let mut scene = preference::<M>();
+    scene.reserve("s", spec(1, &["a"]));
+    let outcome = scene.reserve("s", ReserveSpec { start: 1, ..fixed(1, &["a"], &["10.0.0.10"]) });
+    assert!(outcome.waiting.is_empty());
+    assert_eq!(scene.addresses("s"), ["1 10.0.0.10"]);
 }
 
 /// Too large to list: the ledger alone.
