@@ -6,7 +6,7 @@ use holdfast_statemachine::row::{Holder, RetiredRow};
 use holdfast_statemachine::{Action, Event, Key, PoolId, Row, Waiting};
 
 use crate::machine::Machine;
-use crate::scene::{Scene, asked_of, chosen_from, external, ip, ip_pool, on_both, pool, put_egress, spec};
+use crate::scene::{Scene, asked_of, chosen_from, external, ip, ip_pool, on_both, pool, put_egress, set, spec};
 
 on_both!(
     an_overlap_waits,
