@@ -4,6 +4,7 @@ mod cli;
 mod config;
 mod dev;
 mod logging;
+mod metrics;
 mod serve;
 
 use std::process::ExitCode;

@@ -29,14 +29,22 @@ pub async fn run(flags: Flags) -> Result<(), Failure> {
     let listener = TcpListener::bind(&config.listen)
         .await
         .map_err(|error| Failure::Replica(format!("listen: {}: {error}", config.listen)))?;
+    let metrics = match &config.metrics_listen {
+        Some(at) => {
+            let bound = TcpListener::bind(at).await;
+            Some(bound.map_err(|error| Failure::Replica(format!("metrics-listen: {at}: {error}")))?)
+        }
+        None => None,
+    };
     let name = config.node.name.clone();
     let node = Node::start(config.node).await.map_err(|error| Failure::Replica(error.to_string()))?;
     info!(replica = %name, listen = %config.listen, version = env!("CARGO_PKG_VERSION"), "started");
     let (stop, mut told) = watch::channel(false);
-    let mut server = tokio::spawn(server::serve(node.clone(), listener, async move {
+    let mut serving = tokio::spawn(server::serve(node.clone(), listener, async move {
         // An error means that the sender is gone: then it is to stop, too.
         drop(told.wait_for(|stop| *stop).await);
     }));
+    let watched = tokio::spawn(watched(node.clone(), metrics));
     let settling = tokio::spawn(settle(node.clone(), name, config.seed));
     let ended = tokio::select! {
         name = asked.signal() => {
@@ -44,13 +52,14 @@ pub async fn run(flags: Flags) -> Result<(), Failure> {
             Ok(())
         }
         failed = node.fatal() => Err(failed.to_string()),
-        served = &mut server => Err(match served {
+        served = &mut serving => Err(match served {
             Ok(Ok(())) => "the server ended".to_owned(),
             Ok(Err(failed)) => failed.to_string(),
             Err(failed) => failed.to_string(),
         }),
     };
     settling.abort();
+    watched.abort();
     if let Err(why) = ended {
         error!(why, "cannot go on");
         return Err(Failure::Replica(why));
@@ -58,9 +67,18 @@ pub async fn run(flags: Flags) -> Result<(), Failure> {
     // The others must reach this replica while it hands over: the server ends last.
     node.shutdown(Instant::now() + SHUTDOWN).await;
     stop.send_replace(true);
-    drop(server.await);
+    drop(serving.await);
     info!("stopped");
     Ok(())
+}
+
+/// Serves metrics and health, if that was asked for. A replica goes on without.
+async fn watched(node: Node, listener: Option<TcpListener>) {
+    if let Some(listener) = listener
+        && let Err(failed) = crate::metrics::serve(node, listener).await
+    {
+        error!(%failed, "metrics and health are served no longer");
+    }
 }
 
 /// The signals that ask a process to stop.

@@ -141,13 +141,40 @@ impl Ledger {
         pools: &[PoolId],
         asked: &[IpAddr],
     ) -> Result<Outcome, Rejection> {
-        let mut trial = self.clone();
-        for (address, _) in held {
-            trial.release(*address);
+        self.check_replacement(held, pools, asked)?;
+        self.release_all(held);
+        self.grant_new(new, pools, asked)
+    }
+
+    /// Whether a grant could be met once these addresses are free.
+    fn check_replacement(
+        &self,
+        held: &[(IpAddr, GrantRow)],
+        pools: &[PoolId],
+        asked: &[IpAddr],
+    ) -> Result<(), Rejection> {
+        let ours = |address: IpAddr| held.iter().any(|(held, _)| *held == address);
+        for family in Family::ALL {
+            let of_family = self.of_family(pools, family);
+            let by_name = asked.iter().find(|address| Family::of(**address) == family);
+            if let Some(address) = by_name {
+                let giving = if of_family.is_empty() { pools } else { &of_family };
+                if !ours(*address) || self.pool_giving(giving, *address).is_none() {
+                    self.asked_for(giving, *address)?;
+                }
+            } else if !of_family.is_empty() {
+                let open = self.rooms(&of_family, 1).iter().any(|room| room.free > 0);
+                let freed = held.iter().any(|(address, _)| self.pool_giving(&of_family, *address).is_some());
+                if !open && !freed {
+                    return Err(self.exhausted(&of_family));
+                }
+            }
         }
-        let outcome = trial.grant_new(new, pools, asked)?;
-        *self = trial;
-        Ok(outcome)
+        Ok(())
+    }
+
+    fn of_family(&self, pools: &[PoolId], family: Family) -> Vec<PoolId> {
+        pools.iter().filter(|pool| self.family_of(pool) == Some(family)).cloned().collect()
     }
 
     /// One address of each family named, all or none.
@@ -155,8 +182,7 @@ impl Ledger {
         let owner = OwnerKey::of(new);
         let mut chosen: Vec<(PoolId, IpAddr)> = Vec::new();
         for family in Family::ALL {
-            let of_family: Vec<PoolId> =
-                pools.iter().filter(|pool| self.family_of(pool) == Some(family)).cloned().collect();
+            let of_family = self.of_family(pools, family);
             let by_name = asked.iter().find(|address| Family::of(**address) == family);
             if let Some(address) = by_name {
                 let giving = if of_family.is_empty() { pools } else { &of_family };

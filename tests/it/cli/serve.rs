@@ -1,6 +1,9 @@
 //! `holdfast serve`: three processes.
 
-use crate::fixtures::{Group, command, run};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use crate::fixtures::{Group, command, free_addresses, run};
 
 #[test]
 fn a_replica_that_is_asked_to_stop_hands_over_and_ends_with_zero() {
@@ -62,6 +65,25 @@ fn a_line_about_a_change_carries_its_index_and_revision() {
     let line = process.line(|line| line.contains("\"revision\""));
     let json: serde_json::Value = serde_json::from_str(&line).expect("a line of JSON");
     assert!(json["index"].is_u64() && json["revision"].is_u64(), "{line}");
+}
+
+#[test]
+fn metrics_and_health_are_served_over_http() {
+    let at = free_addresses(1).remove(0);
+    let group = Group::start(1, &["--metrics-listen", &at]);
+    let get = |path: &str| {
+        let mut stream = TcpStream::connect(&at).expect("listens");
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\n\r\n").expect("is read");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("answers");
+        answer
+    };
+    assert!(get("/livez").starts_with("HTTP/1.1 200 "));
+    let ready = get("/readyz?verbose");
+    assert!(ready.starts_with("HTTP/1.1 200 ") && ready.contains("[+] up-to-date"), "{ready}");
+    let metrics = get("/metrics");
+    assert!(metrics.lines().any(|line| line == "holdfast_leader 1.0") && metrics.contains("# EOF"), "{metrics}");
+    drop(group);
 }
 
 #[test]

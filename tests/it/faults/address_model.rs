@@ -146,7 +146,7 @@ fn histories_with_an_order_are_accepted() {
         ],
     ];
     for calls in good {
-        check::<Address>(&history(calls)).unwrap_or_else(|error| panic!("{calls:?}: {error:?}"));
+        check::<Address>(&history(calls)).unwrap_or_else(|error| panic!("{calls:?}: {error}"));
     }
 }
 
@@ -192,7 +192,7 @@ fn histories_without_an_order_are_refused() {
     ];
     for calls in bad {
         let error = check::<Address>(&history(calls)).expect_err(&format!("{calls:?}"));
-        assert!(error.ordered < error.of, "{calls:?}: {error:?}");
+        assert!(error.ordered < error.of, "{calls:?}: {error}");
     }
 }
 
@@ -208,7 +208,7 @@ fn one_wrong_reply_in_a_long_history_is_found() {
         calls.push((2, Call::Read, time + 1, Some((Reply::Holder(Some((owner, round + 1))), time + 6))));
         calls.push((0, Call::Release(owner), time + 7, Some((Reply::Released, time + 8))));
     }
-    check::<Address>(&history(&calls)).unwrap_or_else(|error| panic!("{error:?}"));
+    check::<Address>(&history(&calls)).unwrap_or_else(|error| panic!("{error}"));
     for wrong in 0..calls.len() {
         let mut calls = calls.clone();
         let reply = match calls[wrong].1 {

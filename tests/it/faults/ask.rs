@@ -4,8 +4,8 @@ use holdfast_api::v1::command::Action;
 use holdfast_api::v1::command_result::Result as Said;
 use holdfast_api::v1::range_spec::Form;
 use holdfast_api::v1::{
-    self, Command, CommandResult, Consistency, DeletePool, Grant, Outcome, Owner, OwnerRef, PoolId, PoolKind,
-    ProposeRequest, PutPool, RangeSpec, Rejection, ReleaseGrant, Subnet,
+    self, Command, CommandResult, Consistency, Grant, Outcome, Owner, OwnerRef, PoolId, PoolKind, ProposeRequest,
+    PutPool, RangeSpec, Rejection, ReleaseGrant, Subnet,
 };
 
 /// The commands of one call.
@@ -33,11 +33,6 @@ pub(crate) fn put_pool(name: &str, cidr: &str) -> Action {
         node_selector: Some(v1::Selector::default()),
         cool_down_ms: 0,
     })
-}
-
-/// See [`put_pool`].
-pub(crate) fn delete_pool(name: &str) -> Action {
-    Action::DeletePool(DeletePool { pool: Some(pool_id(name)), uid: format!("uid-of-{name}") })
 }
 
 /// One address of an IPPool for a named owner: this one, or any.

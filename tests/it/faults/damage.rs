@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
 use super::ask::{grant, propose, put_pool};
-use super::group::Group;
+use super::group::{Group, eventually};
 use super::{long, seed, serial};
 
 /// Snapshots are taken soon, and the log is purged behind them.
@@ -107,8 +107,12 @@ async fn a_store_that_is_lost_or_noise_is_rebuilt() {
     let mut group = Group::formed(3, SMALL).await;
     for damage in ["deleted", "truncated", "noise"] {
         fill(&group, damage, 60).await;
-        let statuses = group.settled().await;
-        assert!(statuses.iter().all(|status| status.purged_index.is_some()), "the log alone is not enough");
+        eventually("the log alone is not enough", async || {
+            let status = group.status(2).await.ok()?;
+            (status.purged_index.is_some() && status.snapshot_index > Some(0)).then_some(())
+        })
+        .await;
+        group.settled().await;
         group.kill(2);
         let ledger = group.replicas[2].data.join("ledger");
         match damage {
@@ -141,6 +145,7 @@ async fn a_snapshot_with_a_byte_flipped_is_refused() {
     let mut random = StdRng::seed_from_u64(seed());
     let mut group = Group::formed(3, SMALL).await;
     fill(&group, "snapshot", 100).await;
+    eventually("the log alone is not enough", async || group.status(2).await.ok()?.purged_index).await;
     group.settled().await;
     group.kill(2);
     let data = group.replicas[2].data.clone();

@@ -8,7 +8,7 @@
 //! which is what keeps the search small.
 
 use std::collections::HashSet;
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -63,6 +63,13 @@ pub(crate) struct NotLinearizable {
     pub(crate) state: String,
     /// The calls of which none could come next there.
     pub(crate) stuck: Vec<String>,
+}
+
+impl fmt::Display for NotLinearizable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NotLinearizable { ordered, of, state, stuck } = self;
+        write!(f, "{ordered} of {of} calls have an order; then, in {state}, none of these can come next: {stuck:#?}")
+    }
 }
 
 /// Looks for an order of the calls that the model explains and that real time allows.
@@ -192,7 +199,8 @@ impl<'a, M: Model> Search<'a, M> {
         let mut stuck = Vec::new();
         let mut place = self.first;
         while place != END && !self.events[place].1 {
-            stuck.push(format!("{:?}", self.history[self.events[place].0]));
+            let Operation { client, call, invoked, reply } = &self.history[self.events[place].0];
+            stuck.push(format!("client {client} at {invoked}: {call:?}, answered {reply:?}"));
             place = self.next[place];
         }
         NotLinearizable { ordered, of: self.history.len(), state: format!("{state:?}"), stuck }

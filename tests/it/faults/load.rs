@@ -118,7 +118,7 @@ impl Load {
         for (address, history) in lock(&shared.histories).iter() {
             answered += history.iter().filter(|call| call.reply.is_some()).count();
             unknown += history.iter().filter(|call| call.reply.is_none()).count();
-            check::<Address>(history).unwrap_or_else(|error| panic!("address {address}: {error:#?}"));
+            check::<Address>(history).unwrap_or_else(|error| panic!("address {address}: {error}"));
         }
         check_revisions(&mut lock(&shared.revisions));
         let held = all_grants(group).await;

@@ -6,7 +6,7 @@ use holdfast_statemachine::row::{Holder, RetiredRow};
 use holdfast_statemachine::{Action, Event, Key, PoolId, Row, Waiting};
 
 use crate::machine::Machine;
-use crate::scene::{Scene, asked_of, chosen_from, external, ip, ip_pool, on_both, pool, put_egress, spec};
+use crate::scene::{Scene, asked_of, chosen_from, external, ip, ip_pool, on_both, pool, put_egress, set, spec};
 
 on_both!(
     an_overlap_waits,
@@ -15,6 +15,7 @@ on_both!(
     a_pool_put_again_takes_over_what_is_inside,
     another_uid_keeps_what_is_inside,
     a_reservation_follows_its_recreated_pool,
+    a_running_pod_keeps_its_address_in_a_recreated_pool,
     egress_addresses_outside_new_ranges,
     a_retired_row_is_told_only_when_it_changes,
     an_asked_address_outside_a_new_pool_waits,
@@ -113,6 +114,21 @@ fn a_reservation_follows_its_recreated_pool<M: Machine>() {
     scene.pool(p(&["10.0.0.11-10.0.0.19"]));
     assert!(scene.waiting("s").is_empty());
     assert_eq!(scene.addresses("s"), ["0 10.0.0.12", "1 10.0.0.11"], "what is inside is kept");
+}
+
+fn a_running_pod_keeps_its_address_in_a_recreated_pool<M: Machine>() {
+    let mut scene = Scene::<M>::new();
+    scene.pool(p(&["10.0.0.10-10.0.0.12"]));
+    scene.reserve("s", spec(1, &["p"]));
+    scene.bind("s", 0, "u1", &["p"]);
+    scene.delete_pool(ip_pool("p"));
+    scene.pool(p(&["10.0.0.20-10.0.0.22"]));
+    let running = Holder::Ordinal { id: set("s"), ordinal: 0, former: true };
+    assert_eq!(scene.holder("10.0.0.10"), Some(running), "its Pod still runs with it");
+    scene.unbind("s", 0, "u1");
+    scene.bind("s", 0, "u2", &["p"]);
+    assert_eq!(scene.holder("10.0.0.10"), None, "no Pod runs with it any more");
+    assert_eq!(scene.addresses("s"), ["0 10.0.0.20"]);
 }
 
 fn egress_addresses_outside_new_ranges<M: Machine>() {
