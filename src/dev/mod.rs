@@ -38,6 +38,9 @@ pub struct DevArgs {
     /// Keep the replicas' data here; else it is temporary
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// Where the three replicas listen [default: 127.0.0.1:7601 to 7603 if all are free, else free ports]
+    #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',')]
+    listen: Vec<String>,
     /// How Egress addresses are placed
     #[arg(long, value_enum)]
     policy: Option<Policy>,
@@ -63,12 +66,15 @@ pub async fn run(args: DevArgs) -> Result<(), Failure> {
     if !args.once && args.paths.iter().any(|path| path.as_os_str() == "-") {
         return Err(Failure::Usage("standard input cannot be followed: - needs --once".to_owned()));
     }
+    if !matches!(args.listen.len(), 0 | 3) {
+        return Err(Failure::Usage(format!("--listen: {} addresses are not allowed: three", args.listen.len())));
+    }
     logging::start(args.log_format, &args.log_level)?;
     let source = Source::Manifests("dev".into());
     // Before anything is started: a mistake in the files is told at once.
     let plan = cli::read_manifests(&args.paths, &source)?;
     let mut asked = Asked::listen()?;
-    let replicas = Replicas::start(args.data.as_deref()).await?;
+    let replicas = Replicas::start(args.data.as_deref(), &args.listen).await?;
     let ended = {
         let client = Client::new(replicas.addresses())?.with_timeout(CALL);
         let mut session = Session { applied: Applied::new(client.clone(), source, args.paths.clone()), client };

@@ -32,7 +32,7 @@ pub struct Replicas {
 
 impl Replicas {
     /// Starts three, and waits until they have a leader.
-    pub async fn start(data: Option<&Path>) -> Result<Replicas, Failure> {
+    pub async fn start(data: Option<&Path>, asked: &[String]) -> Result<Replicas, Failure> {
         let (directory, root) = if let Some(data) = data {
             std::fs::create_dir_all(data)?;
             (None, data.to_owned())
@@ -41,7 +41,7 @@ impl Replicas {
             let root = directory.path().to_owned();
             (Some(directory), root)
         };
-        let (listeners, addresses) = listen(&root).await?;
+        let (listeners, addresses) = listen(&root, asked).await?;
         let (stop, _) = watch::channel(false);
         let mut replicas = Replicas { nodes: Vec::new(), servers: Vec::new(), stop, addresses, directory };
         for (name, listener) in NAMES.iter().zip(listeners) {
@@ -100,8 +100,9 @@ impl Replicas {
     }
 }
 
-/// The addresses of the data directory, if it has some; else the default ones, if all are free; else free ones.
-async fn listen(root: &Path) -> Result<(Vec<TcpListener>, Vec<String>), Failure> {
+/// The addresses of the data directory, if it has some; else those asked for; else the default ones, if all are
+/// free; else free ones.
+async fn listen(root: &Path, asked: &[String]) -> Result<(Vec<TcpListener>, Vec<String>), Failure> {
     let file: PathBuf = root.join(ADDRESSES);
     if let Ok(text) = std::fs::read_to_string(&file) {
         let addresses: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -114,9 +115,14 @@ async fn listen(root: &Path) -> Result<(Vec<TcpListener>, Vec<String>), Failure>
         })?;
         return Ok((listeners, addresses));
     }
-    let listeners = match bind(&DEFAULT_ENDPOINTS).await {
-        Ok(listeners) => listeners,
-        Err(_) => bind(&["127.0.0.1:0"; 3]).await.map_err(|(_, error)| Failure::from(error))?,
+    let listeners = if asked.is_empty() {
+        match bind(&DEFAULT_ENDPOINTS).await {
+            Ok(listeners) => listeners,
+            Err(_) => bind(&["127.0.0.1:0"; 3]).await.map_err(|(_, error)| Failure::from(error))?,
+        }
+    } else {
+        let refused = |(address, error)| Failure::Replica(format!("--listen {address}: {error}"));
+        bind(asked).await.map_err(refused)?
     };
     let addresses = listeners.iter().map(|listener| listener.local_addr().map(|address| address.to_string()));
     let addresses: Vec<String> = addresses.collect::<io::Result<_>>()?;

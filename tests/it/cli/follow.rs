@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::fixtures::{Dev, copied_examples};
+use crate::fixtures::{Dev, copied_examples, free_addresses};
 
 fn edit(file: &Path, from: &str, to: &str) {
     let text = std::fs::read_to_string(file).expect("reads");
@@ -91,7 +91,8 @@ fn it_stops_when_asked_and_keeps_what_it_was_told_to_keep() {
     let directory = copied_examples();
     let data = tempfile::tempdir().expect("a temporary directory");
     let option = data.path().to_str().expect("text").to_owned();
-    let mut dev = Dev::start_with(directory.path(), &["--data", &option]);
+    let listen = free_addresses(3).join(",");
+    let mut dev = Dev::start_with(directory.path(), &["--data", &option, "--listen", &listen]);
     dev.holdfast(&["grant", "vm", "--pool", "pods-v4"]).expect(0);
     let granted = dev.holdfast(&["grant", "list", "--owner", "vm"]).expect(0).out;
     dev.process.terminate();
