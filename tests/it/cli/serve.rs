@@ -1,0 +1,57 @@
+//! `holdfast serve`: three processes.
+
+use crate::fixtures::{Group, command, run};
+
+#[test]
+fn a_replica_that_is_asked_to_stop_hands_over_and_ends_with_zero() {
+    let mut group = Group::start(3, &["--policy", "spread"]);
+    let settings = group.holdfast(&["settings", "get"]).expect(0).out;
+    assert!(settings.contains("spread"), "seeded at formation: {settings}");
+    let pool = crate::fixtures::manifests(
+        "apiVersion: crd.antrea.io/v1beta1\nkind: IPPool\nmetadata: {name: p}\nspec:\n  \
+         ipRanges: [{cidr: 10.1.0.0/24}]\n  subnetInfo: {gateway: 10.1.0.1, prefixLength: 24}\n",
+    );
+    group.holdfast(&["apply", "-f", pool.path().to_str().expect("text")]).expect(0);
+    group.holdfast(&["grant", "vm", "--pool", "p"]).expect(0);
+    let before = group.holdfast(&["grant", "list"]).expect(0).out;
+    let leader = group.leader();
+    let mut process = group.replicas[leader].take().expect("runs");
+    process.terminate();
+    assert_eq!(process.end(), 0, "{:#?}", process.seen());
+    assert_eq!(group.holdfast(&["grant", "list", "--timeout", "30s"]).expect(0).out, before);
+    assert_ne!(group.leader(), leader);
+    group.start_replica(leader);
+    group.holdfast(&["grant", "vm-2", "--pool", "p", "--timeout", "30s"]).expect(0);
+}
+
+#[test]
+fn a_line_about_a_change_carries_its_index_and_revision() {
+    let group = Group::start(3, &[]);
+    let pool = crate::fixtures::manifests(
+        "apiVersion: crd.antrea.io/v1beta1\nkind: ExternalIPPool\nmetadata: {name: p}\nspec:\n  \
+         ipRanges: [{cidr: 10.1.0.0/24}]\n  nodeSelector: {}\n",
+    );
+    group.holdfast(&["apply", "-f", pool.path().to_str().expect("text")]).expect(0);
+    let mut group = group;
+    let process = group.replicas[0].as_mut().expect("runs");
+    let line = process.line(|line| line.contains("\"revision\""));
+    let json: serde_json::Value = serde_json::from_str(&line).expect("a line of JSON");
+    assert!(json["index"].is_u64() && json["revision"].is_u64(), "{line}");
+}
+
+#[test]
+fn a_configuration_that_makes_no_sense_names_its_key() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("holdfast.toml");
+    std::fs::write(&file, "name = \"a\"\ndata-dir = \"/nowhere\"\nlisten = \"here\"\n").expect("writes");
+    let ran = run(command().arg("serve").arg("--config").arg(&file)).expect(2);
+    assert!(ran.err.contains("listen: \"here\" is not allowed: HOST:PORT"), "{ran:#?}");
+    let ran = run(command().arg("serve").arg("--config").arg(&file).env("HOLDFAST_LISTEN", "there")).expect(2);
+    assert!(ran.err.contains("listen: \"there\""), "the environment wins over the file: {ran:#?}");
+    let mut flag = command();
+    flag.arg("serve").arg("--config").arg(&file).env("HOLDFAST_LISTEN", "there").args(["--listen", "everywhere"]);
+    assert!(run(&mut flag).expect(2).err.contains("listen: \"everywhere\""), "flags win over both");
+    std::fs::write(&file, "nmae = \"a\"\n").expect("writes");
+    let ran = run(command().arg("serve").arg("--config").arg(&file)).expect(2);
+    assert!(ran.err.contains("nmae"), "{ran:#?}");
+}

@@ -1,0 +1,4 @@
+//! Tests across crates, with real processes of the built binary on loopback. One binary: it links once.
+
+mod cli;
+mod fixtures;
