@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use holdfast::server;
-use holdfast_raft::Node;
+use holdfast_raft::{Node, ReadError};
 use holdfast_statemachine::command::PutSettings;
 use holdfast_statemachine::row::Settings;
 use holdfast_statemachine::{Action, Command, Source};
@@ -37,7 +37,7 @@ pub async fn run(flags: Flags) -> Result<(), Failure> {
         // An error means that the sender is gone: then it is to stop, too.
         drop(stopping.wait_for(|stop| *stop).await);
     }));
-    let seeding = tokio::spawn(seed(node.clone(), config.seed));
+    let seeding = tokio::spawn(settle(node.clone(), name, config.seed));
     let ended = tokio::select! {
         signal = asked.to_stop() => {
             info!(signal, "stopping");
@@ -84,13 +84,24 @@ impl Asked {
     }
 }
 
+/// Tells when the replica takes part, and sees to the settings.
+async fn settle(node: Node, name: String, seed: Seed) {
+    loop {
+        match node.ready(Instant::now() + ATTEMPT).await {
+            Ok(()) => break,
+            Err(ReadError::Stopping) => return,
+            Err(failed) => info!(replica = %name, %failed, "not ready yet"),
+        }
+    }
+    info!(replica = %name, "ready");
+    if seed.policy.is_some() || seed.default_capacity.is_some() {
+        seed_settings(node, seed).await;
+    }
+}
+
 /// Gives a group that was just formed the settings of the flags; tells where those of a group that was formed
 /// before differ.
-async fn seed(node: Node, seed: Seed) {
-    if seed.policy.is_none() && seed.default_capacity.is_none() {
-        return;
-    }
-    while node.ready(Instant::now() + ATTEMPT).await.is_err() {}
+async fn seed_settings(node: Node, seed: Seed) {
     let mut revision = node.subscribe();
     let mut leadership = node.leadership();
     // Whoever leads an untouched ledger seeds it; the others wait for its first change.

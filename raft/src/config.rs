@@ -100,10 +100,10 @@ impl Default for Timings {
     fn default() -> Timings {
         Timings {
             heartbeat: Duration::from_millis(200),
-            election_min: Duration::from_millis(1_000),
-            election_max: Duration::from_millis(2_000),
+            election_min: Duration::from_secs(1),
+            election_max: Duration::from_secs(2),
             connect: Duration::from_millis(500),
-            snapshot: Duration::from_secs(600),
+            snapshot: Duration::from_mins(10),
             housekeeping: Duration::from_millis(500),
         }
     }

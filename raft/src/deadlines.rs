@@ -10,7 +10,7 @@ use crate::replica::Replica;
 /// the ledger's.
 const MOMENT: Duration = Duration::from_millis(10);
 /// No longer than this between two looks, in case the wall clock is set.
-const LONGEST: Duration = Duration::from_secs(60);
+const LONGEST: Duration = Duration::from_mins(1);
 
 /// While this replica leads, proposes an empty entry whenever the ledger has something due.
 pub(crate) async fn propose_due(replica: Weak<Replica>) {

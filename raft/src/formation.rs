@@ -21,6 +21,9 @@ use crate::status::Phase;
 use crate::types::Member;
 use crate::{ClusterId, Error, NodeId};
 
+#[cfg(test)]
+mod tests;
+
 /// How far a formation goes: in production to the end; tests stop it where a crash might.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Step {
@@ -190,7 +193,7 @@ pub(crate) async fn invite_with(
 ) -> Result<(), String> {
     let mut client = replica.peers.at(address).map_err(|status| status.message().to_owned())?;
     let token = replica.config.cluster_token.clone();
-    let request = pb::JoinRequest { token, route: wire::route(cluster, node), members };
+    let request = pb::JoinRequest { token, route: Some(wire::route(cluster, node)), members };
     match tokio::time::timeout(replica.config.timings.election_max, client.join(request)).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(status)) => Err(CallError::of(&status).into_text()),

@@ -26,14 +26,12 @@ impl Replica {
                 Err(ProposeError::NotLeader { leader }) => {
                     let running = self.member_of_group()?;
                     let named = leader.or(hint.take()).filter(|node| *node != self.node());
-                    match named.and_then(|node| Some((node, running.member(node)?))).or_else(|| running.other_leader())
-                    {
-                        Some(leader) => leader,
-                        None => {
-                            self.pause_proposal(deadline, "no leader is known").await?;
-                            continue;
-                        }
-                    }
+                    let named = named.and_then(|node| Some((node, running.member(node)?)));
+                    let Some(leader) = named.or_else(|| running.other_leader()) else {
+                        self.pause_proposal(deadline, "no leader is known").await?;
+                        continue;
+                    };
+                    leader
                 }
                 done => return done,
             };
@@ -103,7 +101,8 @@ impl Replica {
         let route = wire::route(self.cluster().ok_or_else(nowhere)?, node);
         let mut client =
             self.peers.at(&member.address).map_err(|status| ProposeError::NotReady { why: status.to_string() })?;
-        let request = pb::ProposeRequest { route, commands: commands.into(), timeout_ms: millis_until(deadline) };
+        let request =
+            pb::ProposeRequest { route: Some(route), commands: commands.into(), timeout_ms: millis_until(deadline) };
         // The leader keeps the deadline itself; the moment is for its answer.
         let patience = deadline + self.config.timings.heartbeat / 4;
         let unknown = |why: String| ProposeError::Unknown { why };
@@ -148,7 +147,7 @@ impl Replica {
         // One round; who has time left asks again.
         let patience = self.config.timings.heartbeat * 2;
         let timeout_ms = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
-        let request = pb::ReadIndexRequest { route: wire::route(cluster, node), timeout_ms };
+        let request = pb::ReadIndexRequest { route: Some(wire::route(cluster, node)), timeout_ms };
         let answer = match tokio::time::timeout(patience * 2, client.read_index(request)).await {
             Ok(Ok(answer)) => answer.into_inner(),
             Ok(Err(status)) => return Err(CallError::of(&status).into_text()),

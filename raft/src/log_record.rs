@@ -157,8 +157,8 @@ impl RecordPayload {
 }
 
 /// Never `UnexpectedEof`: that would be taken for a torn write.
-fn invalid(error: impl ToString) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, error.to_string())
+fn invalid(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
 fn write_block<W: io::Write>(mut w: W, bytes: &[u8]) -> io::Result<usize> {

@@ -1,5 +1,7 @@
 //! Votes and entries on disk. Nothing is acknowledged before it is synced.
 
+#![allow(clippy::result_large_err, reason = "openraft's errors are returned as it wants them")]
+
 use std::fmt::Debug;
 use std::io;
 use std::ops::{Bound, RangeBounds};

@@ -99,7 +99,7 @@ impl Replica {
         let cluster = self.cluster().ok_or("no group")?;
         let mut client = self.peers.at(&member.address).map_err(|status| status.to_string())?;
         let request = pb::ChangeMembersRequest {
-            route: wire::route(cluster, node),
+            route: Some(wire::route(cluster, node)),
             timeout_ms: millis_until(deadline),
             change: Some(change.to_wire()),
         };
@@ -273,7 +273,7 @@ impl Replica {
         let elected = async {
             let cluster = self.cluster().ok_or("no group")?;
             let mut client = self.peers.at(&member.address).map_err(|status| status.to_string())?;
-            let asked = client.elect(pb::ElectRequest { route: wire::route(cluster, node) }).await;
+            let asked = client.elect(pb::ElectRequest { route: Some(wire::route(cluster, node)) }).await;
             asked.map_err(|status| status.message().to_owned())?;
             let over = metrics.wait_for(|metrics| metrics.current_leader.is_some_and(|leader| leader != metrics.id));
             over.await.map(drop).map_err(|error| error.to_string())

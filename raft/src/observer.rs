@@ -112,7 +112,7 @@ async fn ask_free_space(replica: &Arc<Replica>, raft: &Raft) -> BTreeMap<NodeId,
 }
 
 async fn ask_one(replica: &Replica, node: NodeId, member: &Member) -> Option<u64> {
-    let route = wire::route(replica.cluster()?, node);
+    let route = Some(wire::route(replica.cluster()?, node));
     let mut client = replica.peers.at(&member.address).ok()?;
     let answer = tokio::time::timeout(Duration::from_secs(1), client.space(pb::SpaceRequest { route }));
     Some(answer.await.ok()?.ok()?.into_inner().space?.free_bytes)

@@ -211,10 +211,8 @@ impl Batcher {
     async fn submit(&mut self, first: Waiting) {
         let callers = self.gather(first);
         let Some(term) = *self.leadership.borrow() else {
-            for caller in callers {
-                caller.answer(Err(ProposeError::NotLeader { leader: self.raft.metrics().borrow().current_leader }));
-            }
-            return;
+            let leader = self.raft.metrics().borrow().current_leader;
+            return refuse(callers, &ProposeError::NotLeader { leader });
         };
         let commands: Vec<&Command> = callers.iter().flat_map(|caller| caller.commands.iter()).collect();
         let ledger_time = self.store.read(|ledger| ledger.tables().clock().time);
@@ -223,8 +221,7 @@ impl Batcher {
             Ok(proposal) => proposal,
             Err(error) => {
                 let why = format!("not encoded: {error}");
-                callers.into_iter().for_each(|caller| caller.answer(Err(ProposeError::Deadline { why: why.clone() })));
-                return;
+                return refuse(callers, &ProposeError::Deadline { why });
             }
         };
         let logged = Arc::new(AtomicBool::new(false));
@@ -232,7 +229,7 @@ impl Batcher {
         let entry = InFlight { callers, logged };
         match self.raft.client_write_ff(proposal).await {
             Ok(answer) => self.in_flight.push(Box::pin(async move { (answer.await.ok(), entry) })),
-            Err(_stopped) => entry.callers.into_iter().for_each(|caller| caller.answer(Err(ProposeError::Stopping))),
+            Err(_stopped) => refuse(entry.callers, &ProposeError::Stopping),
         }
     }
 
@@ -257,6 +254,12 @@ impl Batcher {
     }
 }
 
+fn refuse(callers: Vec<Waiting>, error: &ProposeError) {
+    for caller in callers {
+        caller.answer(Err(error.clone()));
+    }
+}
+
 impl Waiting {
     fn answer(self, answer: Result<Proposed, ProposeError>) {
         // Nobody waits any more: the deadline passed.
@@ -275,7 +278,7 @@ impl InFlight {
             Some(Err(error)) => ProposeError::Unknown { why: error.to_string() },
             None => ProposeError::Unknown { why: "this replica stopped".to_owned() },
         };
-        self.callers.into_iter().for_each(|caller| caller.answer(Err(error.clone())));
+        refuse(self.callers, &error);
     }
 
     fn deal(self, response: ClientWriteResponse<TypeConfig>) {

@@ -13,7 +13,9 @@ use crate::{NodeId, ProposeError};
 
 /// How free space is found out: bytes, for a directory.
 #[derive(Clone)]
-pub struct FreeSpace(Arc<dyn Fn(&Path) -> io::Result<u64> + Send + Sync>);
+pub struct FreeSpace(Arc<Probe>);
+
+type Probe = dyn Fn(&Path) -> io::Result<u64> + Send + Sync;
 
 impl FreeSpace {
     /// Asks `probe`.

@@ -1,5 +1,7 @@
 //! The ledger as openraft sees it: it applies entries, and is taken and replaced by snapshots.
 
+#![allow(clippy::result_large_err, reason = "openraft's errors are returned as it wants them")]
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,5 +1,7 @@
 //! The side that asks, as openraft calls it.
 
+#![allow(clippy::result_large_err, reason = "openraft's errors are returned as it wants them")]
+
 use std::future::Future;
 use std::io::Read;
 use std::sync::Arc;
@@ -72,7 +74,7 @@ pub struct PeerNetwork {
 type RpcError<E = RaftError<NodeId>> = RPCError<NodeId, Member, E>;
 
 impl PeerNetwork {
-    fn route(&self) -> Option<pb::Route> {
+    fn route(&self) -> pb::Route {
         wire::route(ClusterId(self.cluster.load(Ordering::Acquire)), self.target)
     }
 
@@ -106,7 +108,7 @@ impl PeerNetwork {
         let file = std::fs::File::open(&snapshot.snapshot.path).map_err(|error| unread(&error))?;
         let size = file.metadata().map_err(|error| unread(&error))?.len();
         let head = pb::SnapshotHead {
-            route: self.route(),
+            route: Some(self.route()),
             ballot: Some(wire::ballot(&vote)),
             last_log: snapshot.meta.last_log_id.as_ref().map(wire::log_id),
             membership: wire::membership(&snapshot.meta.last_membership)

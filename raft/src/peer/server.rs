@@ -26,7 +26,7 @@ pub struct PeerService {
 }
 
 /// What a forwarded request may take at most, whatever it asks for.
-const LONGEST: Duration = Duration::from_secs(300);
+const LONGEST: Duration = Duration::from_mins(5);
 
 fn running(replica: &Replica) -> &Running {
     replica.running().expect("checked before")
@@ -121,7 +121,7 @@ impl pb::peer_server::Peer for PeerService {
         if response.is_success() {
             replica.contact.heard(committed, replica.applied.borrow().index(), Instant::now());
         }
-        Ok(Response::new(wire::append_response(response)))
+        Ok(Response::new(wire::append_response(&response)))
     }
 
     async fn snapshot(

@@ -10,8 +10,8 @@ use crate::log_record::{RecordKind, RecordPayload};
 use crate::types::{Entry, LogId, StoredMembership, TypeConfig, Vote};
 use crate::{ClusterId, NodeId, ProposeError};
 
-pub(crate) fn route(cluster: ClusterId, target: NodeId) -> Option<pb::Route> {
-    Some(pb::Route { cluster: cluster.0, target })
+pub(crate) fn route(cluster: ClusterId, target: NodeId) -> pb::Route {
+    pb::Route { cluster: cluster.0, target }
 }
 
 fn missing(field: &'static str) -> Status {
@@ -40,8 +40,12 @@ pub(crate) fn log_id_of(id: &pb::LogId) -> LogId {
     LogId::new(CommittedLeaderId::new(id.term, id.node), id.index)
 }
 
-pub(crate) fn vote_request(request: &VoteRequest<NodeId>, route: Option<pb::Route>) -> pb::VoteRequest {
-    pb::VoteRequest { route, ballot: Some(ballot(&request.vote)), last_log: request.last_log_id.as_ref().map(log_id) }
+pub(crate) fn vote_request(request: &VoteRequest<NodeId>, route: pb::Route) -> pb::VoteRequest {
+    pb::VoteRequest {
+        route: Some(route),
+        ballot: Some(ballot(&request.vote)),
+        last_log: request.last_log_id.as_ref().map(log_id),
+    }
 }
 
 pub(crate) fn vote_request_of(request: &pb::VoteRequest) -> Result<VoteRequest<NodeId>, Status> {
@@ -63,10 +67,10 @@ pub(crate) fn vote_response_of(response: &pb::VoteResponse) -> Result<VoteRespon
 
 pub(crate) fn append_request(
     request: AppendEntriesRequest<TypeConfig>,
-    route: Option<pb::Route>,
+    route: pb::Route,
 ) -> std::io::Result<pb::AppendRequest> {
     Ok(pb::AppendRequest {
-        route,
+        route: Some(route),
         ballot: Some(ballot(&request.vote)),
         previous: request.prev_log_id.as_ref().map(log_id),
         entries: request.entries.into_iter().map(log_entry).collect::<std::io::Result<_>>()?,
@@ -104,13 +108,13 @@ fn log_entry_of(entry: pb::LogEntry) -> Result<Entry, Status> {
     RecordPayload { kind, bytes: entry.payload }.into_entry(id).map_err(invalid)
 }
 
-pub(crate) fn append_response(response: AppendEntriesResponse<NodeId>) -> pb::AppendResponse {
+pub(crate) fn append_response(response: &AppendEntriesResponse<NodeId>) -> pb::AppendResponse {
     use pb::append_response::{Conflict, Done, Result};
     let result = match response {
         AppendEntriesResponse::Success => Result::Done(Done {}),
         // Sent by a transport that cuts an append; a replica takes all of it or none.
         AppendEntriesResponse::PartialSuccess(_) | AppendEntriesResponse::Conflict => Result::Conflict(Conflict {}),
-        AppendEntriesResponse::HigherVote(vote) => Result::Higher(ballot(&vote)),
+        AppendEntriesResponse::HigherVote(vote) => Result::Higher(ballot(vote)),
     };
     pb::AppendResponse { result: Some(result) }
 }

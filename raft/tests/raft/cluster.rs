@@ -116,7 +116,7 @@ impl Cluster {
         let address = self.members.iter().find(|(other, _)| other == name).expect("a member").1.clone();
         let mut config = NodeConfig::new(name, self.data_dir(name), address);
         config.initial_members.clone_from(&self.members);
-        config.cluster_token = "token".to_owned();
+        "token".clone_into(&mut config.cluster_token);
         config.disk_watermark = 0;
         let ms = Duration::from_millis;
         config.timings = Timings {
@@ -124,7 +124,7 @@ impl Cluster {
             election_min: ms(300),
             election_max: ms(800),
             connect: ms(100),
-            snapshot: Duration::from_secs(60),
+            snapshot: Duration::from_mins(1),
             housekeeping: ms(20),
         };
         (self.tune)(&mut config);

@@ -36,8 +36,9 @@ async fn made(dir: &Path) -> (PathBuf, Vec<u8>, usize) {
     for index in 0..3 {
         log.blocking_append([entry(index)]).await.expect("it is written");
     }
-    let file = fs::read_dir(dir.join("log")).expect("it is there").map(|item| item.expect("it can be listed").path());
-    let file = file.filter(|path| path.extension().is_some_and(|extension| extension == "wal")).next();
+    let mut files =
+        fs::read_dir(dir.join("log")).expect("it is there").map(|item| item.expect("it can be listed").path());
+    let file = files.find(|path| path.extension().is_some_and(|extension| extension == "wal"));
     let file = file.expect("a log has a file");
     let before = fs::read(&file).expect("it is read").len();
     log.blocking_append([entry(3)]).await.expect("it is written");

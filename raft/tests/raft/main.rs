@@ -7,3 +7,4 @@ mod log;
 mod members;
 mod reads;
 mod suite;
+mod wire;

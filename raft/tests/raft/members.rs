@@ -25,7 +25,7 @@ async fn another_token_forms_no_group() {
     let mut cluster = Cluster::new(2).await;
     cluster.start("a").await;
     let mut config = cluster.config("b");
-    config.cluster_token = "another".to_owned();
+    "another".clone_into(&mut config.cluster_token);
     let b = crate::cluster::Replica::start(config).await.expect("it starts");
     cluster.replicas.insert("b".to_owned(), b);
     cluster.wait_phase("a", |phase| matches!(phase, Phase::Forming { why } if why.contains("token"))).await;

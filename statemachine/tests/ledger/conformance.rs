@@ -61,7 +61,8 @@ fn give_all<M: Machine>(scene: &mut Scene<M>, id: &PoolId) -> Vec<String> {
 }
 
 fn usable_addresses<M: Machine>() {
-    let table: &[(PoolKind, &str, &[&str], usize, &[&str])] = &[
+    type Line<'a> = (PoolKind, &'a str, &'a [&'a str], usize, &'a [&'a str]);
+    let table: &[Line<'_>] = &[
         (PoolKind::IpPool, "10.2.2.1/24", &["10.2.2.100-10.2.2.120"], 21, &["10.2.2.100"]),
         (
             PoolKind::IpPool,
@@ -120,7 +121,7 @@ fn malformed_pools<M: Machine>() {
         let mut scene = Scene::<M>::new();
         let id = PoolId { kind: *kind, name: "p".into() };
         match scene.attempt(Action::PutPool(pool(id, subnet, texts))) {
-            Err(Rejection::Malformed { field, .. }) => assert_eq!(&*field, *expected, "{texts:?}"),
+            Err(Rejection::Malformed { field, .. }) => assert!(field.starts_with(expected), "{texts:?}: {field}"),
             other => panic!("{texts:?}: {other:?}"),
         }
         assert!(scene.changes.is_empty());

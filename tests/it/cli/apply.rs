@@ -37,14 +37,23 @@ fn what_became_of_each_object_is_told_and_repeating_changes_nothing() {
     let ran = apply(&dev, &text, &[]).expect(0);
     let lines: Vec<&str> = ran.out.lines().collect();
     assert_eq!(lines[0], "ExternalIPPool more created", "kind by kind, whatever the order: {lines:#?}");
-    assert!(lines[1].starts_with("StatefulSet shop/big waiting: ") && lines[1].contains("1000 needed, 25 free"), "{lines:#?}");
+    assert!(
+        lines[1].starts_with("StatefulSet shop/big waiting: ") && lines[1].contains("1000 needed, 25 free"),
+        "{lines:#?}"
+    );
     assert_eq!(lines[2], "Egress e1 created: 198.18.0.1");
     let again = apply(&dev, &text, &[]).expect(0);
-    assert!(again.out.contains("ExternalIPPool more unchanged\n") && again.out.contains("Egress e1 unchanged"), "{again:#?}");
+    assert!(
+        again.out.contains("ExternalIPPool more unchanged\n") && again.out.contains("Egress e1 unchanged"),
+        "{again:#?}"
+    );
     let smaller = apply(&dev, &set(5), &[]).expect(0);
     assert_eq!(smaller.out.trim(), "StatefulSet shop/big changed: 10.20.0.19-23");
     let json = apply(&dev, &set(5), &["-o", "json"]).expect(0).json();
-    assert_eq!((&json["results"][0]["kind"], &json["results"][0]["result"]), (&"StatefulSet".into(), &"unchanged".into()));
+    assert_eq!(
+        (&json["results"][0]["kind"], &json["results"][0]["result"]),
+        (&"StatefulSet".into(), &"unchanged".into())
+    );
 }
 
 #[test]
@@ -97,8 +106,12 @@ fn an_object_of_another_set_is_refused_not_overwritten() {
 fn export_gives_what_can_be_applied_again() {
     let dev = Dev::start(&examples());
     let export = dev.holdfast(&["export", "-o", "json"]).expect(0).json();
-    let names: Vec<&str> =
-        export["items"].as_array().expect("items").iter().filter_map(|item| item["metadata"]["name"].as_str()).collect();
+    let names: Vec<&str> = export["items"]
+        .as_array()
+        .expect("items")
+        .iter()
+        .filter_map(|item| item["metadata"]["name"].as_str())
+        .collect();
     assert!(names.contains(&"lab-tests") && names.contains(&"pods-v4"), "{names:?}");
     let yaml = dev.holdfast(&["export"]).expect(0).out;
     let read: serde_json::Value = serde_saphyr::from_str(&yaml).expect("is YAML");

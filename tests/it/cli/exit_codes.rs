@@ -16,7 +16,10 @@ fn done_and_refused_by_a_rule() {
     let unknown = dev.holdfast(&["egress", "get", "nobody"]).expect(1);
     assert!(unknown.err.contains("nobody"), "{unknown:#?}");
     let json = dev.holdfast(&["pin", "web", "nowhere", "-o", "json"]).expect(1).json();
-    assert_eq!((json["results"][0]["result"].as_str(), json["results"][0]["code"].as_str()), (Some("refused"), Some("Unknown")));
+    assert_eq!(
+        (json["results"][0]["result"].as_str(), json["results"][0]["code"].as_str()),
+        (Some("refused"), Some("Unknown"))
+    );
 }
 
 #[test]
@@ -42,7 +45,8 @@ fn wrong_use() {
 #[test]
 fn not_reachable() {
     let nobody = free_addresses(2).join(",");
-    for args in [&["pool", "list"][..], &["status"], &["grant", "vm", "--pool", "p"], &["watch", "--timeout", "200ms"]] {
+    for args in [&["pool", "list"][..], &["status"], &["grant", "vm", "--pool", "p"], &["watch", "--timeout", "200ms"]]
+    {
         let ran = holdfast(&[args, &["--endpoints", &nobody]].concat()).expect(3);
         assert!(nobody.split(',').any(|endpoint| ran.err.contains(endpoint)), "{ran:#?}");
     }

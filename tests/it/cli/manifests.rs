@@ -17,7 +17,9 @@ spec:
 fn dev_ends_with_one_and_names_the_mistake() {
     let bad = manifests(&format!("{POOL}---{}", POOL.replace("fresh", "other").replace("10.77.0.20", "10.77.0.2000")));
     let ran = run(command().arg("dev").arg(bad.path())).expect(1);
-    for text in ["all.yaml", "document 2", "spec.ipRanges[0].end", "\"10.77.0.2000\"", "is not allowed", "nothing was applied"] {
+    for text in
+        ["all.yaml", "document 2", "spec.ipRanges[0].end", "\"10.77.0.2000\"", "is not allowed", "nothing was applied"]
+    {
         assert!(ran.err.contains(text), "{text:?} is not in {}", ran.err);
     }
     assert!(ran.out.is_empty(), "{ran:#?}");

@@ -26,13 +26,12 @@ fn a_replica_that_is_asked_to_stop_hands_over_and_ends_with_zero() {
 
 #[test]
 fn a_line_about_a_change_carries_its_index_and_revision() {
-    let group = Group::start(3, &[]);
+    let mut group = Group::start(3, &["--log-level", "info,holdfast_raft=debug"]);
     let pool = crate::fixtures::manifests(
         "apiVersion: crd.antrea.io/v1beta1\nkind: ExternalIPPool\nmetadata: {name: p}\nspec:\n  \
          ipRanges: [{cidr: 10.1.0.0/24}]\n  nodeSelector: {}\n",
     );
     group.holdfast(&["apply", "-f", pool.path().to_str().expect("text")]).expect(0);
-    let mut group = group;
     let process = group.replicas[0].as_mut().expect("runs");
     let line = process.line(|line| line.contains("\"revision\""));
     let json: serde_json::Value = serde_json::from_str(&line).expect("a line of JSON");

@@ -40,7 +40,10 @@ fn explain_tells_numbers_and_nodes() {
     let redis = dev.holdfast(&["explain", "reservation", "cache/redis"]).expect(0).out;
     assert!(redis.contains("12 needed, 16 free, largest free run 8"), "{redis}");
     let lab = dev.holdfast(&["explain", "egress", "lab-tests"]).expect(0).out;
-    assert!(lab.contains("has no Node: 1 NotReady, 4 SelectorMismatch") && lab.contains("worker-3    NotReady"), "{lab}");
+    assert!(
+        lab.contains("has no Node: 1 NotReady, 4 SelectorMismatch") && lab.contains("worker-3    NotReady"),
+        "{lab}"
+    );
     let pool = dev.holdfast(&["explain", "pool", "pods-v4"]).expect(0).out;
     assert!(pool.contains("IPPool pods-v4 waits for nothing"), "{pool}");
 }
@@ -48,8 +51,14 @@ fn explain_tells_numbers_and_nodes() {
 #[test]
 fn an_address_for_a_name_is_granted_once_found_in_history_and_released() {
     let dev = Dev::start(&examples());
-    assert_eq!(dev.holdfast(&["grant", "vm", "--pool", "pods-v4"]).expect(0).out.trim(), "owner vm granted: 10.20.0.19");
-    assert_eq!(dev.holdfast(&["grant", "vm", "--pool", "pods-v4"]).expect(0).out.trim(), "owner vm unchanged: 10.20.0.19");
+    assert_eq!(
+        dev.holdfast(&["grant", "vm", "--pool", "pods-v4"]).expect(0).out.trim(),
+        "owner vm granted: 10.20.0.19"
+    );
+    assert_eq!(
+        dev.holdfast(&["grant", "vm", "--pool", "pods-v4"]).expect(0).out.trim(),
+        "owner vm unchanged: 10.20.0.19"
+    );
     assert!(dev.holdfast(&["grant", "list", "--owner", "vm"]).expect(0).out.contains("10.20.0.19"));
     assert_eq!(dev.holdfast(&["release", "vm"]).expect(0).out.trim(), "owner vm released");
     assert!(dev.holdfast(&["grant", "release", "vm"]).expect(0).out.contains("it holds nothing"));

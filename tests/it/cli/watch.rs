@@ -28,7 +28,7 @@ fn a_watch_shows_what_happens_and_why_and_only_what_was_asked_for() {
     all.line(|line| line.contains("Egress lab-tests declared"));
     let mut web = Process::start(&mut dev.client(&["watch", "--after", "0", "--egress", "web"]));
     web.line(|line| line.contains("Egress web declared"));
-    dev.holdfast(&["drain", "gateway-2"]).expect(0);
+    dev.holdfast(&["drain", "gateway-2", "--force"]).expect(0);
     dev.holdfast(&["drain", "gateway-1", "--force"]).expect(0);
     all.line(|line| line.contains("Node gateway-2 drained") && line.ends_with("[Drain gateway-2 by api]"));
     all.line(|line| line.contains("Egress web: 203.0.113.17") && line.contains("its Node is drained"));

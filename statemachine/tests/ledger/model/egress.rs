@@ -125,13 +125,11 @@ impl Model {
 
     fn creation_key(&self, put: &PutEgress) -> CreationKey {
         let name = put.name.clone();
-        match put.created {
-            Some(seconds) => CreationKey { seconds, revision: 0, name },
-            None => {
-                let seconds = i64::try_from(self.time() / 1000).expect("milliseconds by 1000 fit");
-                CreationKey { seconds, revision: self.clock.revision + 1, name }
-            }
+        if let Some(seconds) = put.created {
+            return CreationKey { seconds, revision: 0, name };
         }
+        let seconds = i64::try_from(self.time() / 1000).expect("milliseconds by 1000 fit");
+        CreationKey { seconds, revision: self.clock.revision + 1, name }
     }
 
     fn find_item(&self, name: &Name, item: usize) -> Result<(PoolId, IpAddr), Waiting> {

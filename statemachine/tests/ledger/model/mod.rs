@@ -249,7 +249,7 @@ impl Model {
             Event::Put(object) | Event::Waits { object, .. } | Event::Met { object, .. } => {
                 self.stamp_object(object, stamp);
             }
-            Event::Granted { address, holder, .. } => {
+            Event::Granted { address, holder, .. } | Event::Released { address, holder, .. } => {
                 self.stamp_address(*address, stamp);
                 self.stamp_holder(holder, stamp);
             }
@@ -257,10 +257,6 @@ impl Model {
                 self.stamp_address(*address, stamp);
                 self.stamp_holder(from, stamp);
                 self.stamp_holder(to, stamp);
-            }
-            Event::Released { address, holder, .. } => {
-                self.stamp_address(*address, stamp);
-                self.stamp_holder(holder, stamp);
             }
             Event::Bound { id, ordinal, .. } | Event::Unbound { id, ordinal, .. } => {
                 for address in self.addresses_of(id, *ordinal) {

@@ -7,7 +7,7 @@ use holdfast_statemachine::command::{
     DeleteNode, Drain, ObjectId, Pin, PutNode, PutSettings, Rebalance, Undrain, Unpin,
 };
 use holdfast_statemachine::outcome::{Move, Note};
-use holdfast_statemachine::row::{NodeRow, Policy, Stamp};
+use holdfast_statemachine::row::{EgressItemRow, NodeRow, Policy, Stamp};
 use holdfast_statemachine::{Event, Name, Outcome, Rejection, Source};
 
 use super::outcome::{malformed, not_held, other_source};
@@ -134,7 +134,7 @@ impl Model {
     /// The granted address that `Pin` or `Unpin` names.
     fn named_address(&self, egress: &Name, address: Option<IpAddr>) -> Result<IpAddr, Rejection> {
         let row = self.egresses.get(egress).ok_or_else(|| unknown("Egress", egress))?;
-        let granted: Vec<IpAddr> = row.items.iter().filter_map(|item| item.granted()).collect();
+        let granted: Vec<IpAddr> = row.items.iter().filter_map(EgressItemRow::granted).collect();
         match address {
             Some(address) if granted.contains(&address) => Ok(address),
             None if granted.len() > 1 => Err(malformed("address")),

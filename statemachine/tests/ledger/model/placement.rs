@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use holdfast_statemachine::change::MoveReason;
 use holdfast_statemachine::outcome::Ineligible;
-use holdfast_statemachine::row::{PlacementRow, Policy, Stamp};
+use holdfast_statemachine::row::{EgressItemRow, PlacementRow, Policy, Stamp};
 use holdfast_statemachine::{Event, Name, PoolId, PoolKind};
 
 use super::Model;
@@ -99,7 +99,7 @@ impl Model {
             let others = at.iter().filter(|(other, on)| *on == node && **other != address).count();
             others < self.capacity(node) as usize
         });
-        let siblings = self.egresses[egress].items.iter().filter_map(|item| item.granted());
+        let siblings = self.egresses[egress].items.iter().filter_map(EgressItemRow::granted);
         let theirs: Vec<&Name> =
             siblings.filter(|sibling| *sibling != address).filter_map(|sibling| at.get(&sibling)).collect();
         if open.iter().any(|node| !theirs.contains(&node)) {

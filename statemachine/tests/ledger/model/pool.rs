@@ -84,7 +84,7 @@ impl Model {
         Ok(Outcome::default())
     }
 
-    /// What PutPool and DeletePool say of a retired row of the name.
+    /// What `PutPool` and `DeletePool` say of a retired row of the name.
     pub(super) fn note_retired(&self, id: &PoolId) -> Option<Note> {
         self.retired.contains_key(id).then(|| Note::Retired { held: self.retired_grants(id) as u64 })
     }
@@ -111,7 +111,7 @@ impl Model {
                     self.pools.get_mut(id).expect("it is there").waiting = None;
                     self.emit(Event::Met { object: ObjectId::Pool(id.clone()), item: None });
                 }
-                self.into_force(id, ranges, None);
+                self.put_into_force(id, ranges, None);
             }
             Some(waiting) if recorded.as_ref().map(|(_, w)| w) != Some(&waiting) => {
                 let since = recorded.map_or(self.clock.revision + 1, |(since, _)| since);
@@ -164,7 +164,7 @@ impl Model {
 
     /// Changes the ranges in force. `replaced`: the pool has another UID, so nothing outside stays its own;
     /// the cool-down of the former object.
-    fn into_force(&mut self, id: &PoolId, ranges: &[Range], replaced: Option<Millis>) {
+    fn put_into_force(&mut self, id: &PoolId, ranges: &[Range], replaced: Option<Millis>) {
         let former = self.pools[id].ranges.clone();
         let outside: Vec<IpAddr> = former
             .iter()
@@ -204,17 +204,17 @@ impl Model {
     fn set_retired(&mut self, id: &PoolId, old: &[Range], new: Vec<Range>, cool_down: Option<Millis>) {
         let held = self.retired_grants(id);
         let new = if held == 0 { Vec::new() } else { new };
-        if new != old {
-            let recorded = self.retired.remove(id).map(|row| row.cool_down);
-            if held > 0 {
-                let cool_down = cool_down.or(recorded).unwrap_or_default();
-                self.retired.insert(id.clone(), RetiredRow { ranges: new, cool_down, stamp: Stamp::default() });
-            }
+        if new == old {
             self.drop_stray_cooling();
-            self.emit(Event::Retired { pool: id.clone(), held: held as u64 });
-        } else {
-            self.drop_stray_cooling();
+            return;
         }
+        let recorded = self.retired.remove(id).map(|row| row.cool_down);
+        if held > 0 {
+            let cool_down = cool_down.or(recorded).unwrap_or_default();
+            self.retired.insert(id.clone(), RetiredRow { ranges: new, cool_down, stamp: Stamp::default() });
+        }
+        self.drop_stray_cooling();
+        self.emit(Event::Retired { pool: id.clone(), held: held as u64 });
     }
 
     fn replace_pool(&mut self, source: &Source, put: &PutPool, ranges: &[Range]) {
@@ -229,7 +229,7 @@ impl Model {
         let former = self.pools[id].clone();
         self.emit(Event::Deleted(ObjectId::Pool(id.clone())));
         self.declare_pool(source, put, former.ranges);
-        self.into_force(id, ranges, Some(former.wanted.cool_down));
+        self.put_into_force(id, ranges, Some(former.wanted.cool_down));
         self.settle_those_naming(id);
     }
 

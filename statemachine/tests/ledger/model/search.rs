@@ -26,9 +26,9 @@ pub fn same_owner(former: &Holder, owner: &Holder) -> bool {
     match (former, owner) {
         (Holder::Ordinal { id: a, .. }, Holder::Ordinal { id: b, .. }) => a == b,
         (Holder::Named { name: a, .. }, Holder::Named { name: b, .. })
-        | (Holder::Egress { name: a }, Holder::Egress { name: b }) => a == b,
+        | (Holder::Egress { name: a }, Holder::Egress { name: b })
+        | (Holder::Observed { owner: a }, Holder::Observed { owner: b }) => a == b,
         (Holder::Pod { pod: a, .. }, Holder::Pod { pod: b, .. }) => (&a.namespace, &a.name) == (&b.namespace, &b.name),
-        (Holder::Observed { owner: a }, Holder::Observed { owner: b }) => a == b,
         _ => false,
     }
 }

@@ -232,6 +232,7 @@ fn very_large_pools() {
     assert_eq!(last.expect("usable").granted.len(), 2);
     let broadcast = scene.attempt_grant("broadcast", &["eight"], &["10.255.255.255"]);
     assert_eq!(broadcast.expect_err("never given").code(), "AddressOutside");
-    scene.reserve("many", spec(1_000_000, &["eight"]));
-    assert_eq!(scene.changes.iter().filter(|change| matches!(change.event, Event::Granted { .. })).count(), 1_000_000);
+    let outcome = scene.reserve("many", spec(50_000, &["eight"]));
+    assert_eq!((outcome.granted.len(), outcome.granted[0].count), (1, 50_000));
+    assert_eq!(scene.changes.iter().filter(|change| matches!(change.event, Event::Granted { .. })).count(), 50_000);
 }
