@@ -173,6 +173,9 @@ revision that it printed: holdfast watch --after 1234. Changes that are no longe
     Snapshot(Client<Nothing>),
     /// Check every invariant of each replica asked, and compare their digests
     Check(Client<Nothing>),
+    /// Print the definitions of IPPool, ExternalIPPool and Egress for a Kubernetes API server
+    #[command(after_help = "  holdfast crds | kubectl apply --server-side -f -")]
+    Crds,
     /// Print a completion script
     #[command(after_help = "  source <(holdfast completion bash)")]
     Completion(CompletionArgs),
@@ -209,6 +212,7 @@ impl Cli {
             Verb::Leader(it) => cluster::leader(&it.asking, it.verb).await,
             Verb::Snapshot(it) => cluster::snapshot(&it.asking).await,
             Verb::Check(it) => cluster::check(&it.asking).await,
+            Verb::Crds => say(holdfast_bridge::crds::yaml()?.trim_end()),
             Verb::Completion(args) => completion(args.shell),
         }
     }
