@@ -12,7 +12,7 @@ mod egress;
 mod pool;
 mod schema;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::export::to_yaml;
 use crate::problem::Problem;
@@ -60,9 +60,9 @@ struct Names {
 
 /// A cluster-scoped kind of the one version.
 fn definition(names: &Names, description: &str, spec: Value, status: Value, columns: Value) -> Value {
-    let mut whole = schema::object(&["spec"], json!({"spec": spec, "status": status}));
-    whole["description"] = description.into();
-    json!({
+    let parts = Map::from_iter([("spec".to_owned(), spec), ("status".to_owned(), status)]);
+    let whole = schema::told(schema::object(&["spec"], parts.into()), description);
+    let mut definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {
@@ -83,11 +83,12 @@ fn definition(names: &Names, description: &str, spec: Value, status: Value, colu
                 "served": true,
                 "storage": true,
                 "schema": {"openAPIV3Schema": whole},
-                "additionalPrinterColumns": columns,
                 "subresources": {"status": {}},
             }],
         },
-    })
+    });
+    definition["spec"]["versions"][0]["additionalPrinterColumns"] = columns;
+    definition
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use super::{ADDRESS_LENGTH_MAX, CIDR_LENGTH_MAX, RANGES_MAX};
 const LABEL_VALUE: &str = "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$";
 
 pub(super) fn object(required: &[&str], properties: Value) -> Value {
-    let mut object = json!({"type": "object", "properties": properties});
+    let mut object = json!({"type": "object"});
+    object["properties"] = properties;
     if !required.is_empty() {
         object["required"] = required.into();
     }
@@ -16,7 +17,9 @@ pub(super) fn object(required: &[&str], properties: Value) -> Value {
 }
 
 pub(super) fn array(items: Value) -> Value {
-    json!({"type": "array", "items": items})
+    let mut array = json!({"type": "array"});
+    array["items"] = items;
+    array
 }
 
 pub(super) fn text() -> Value {
@@ -99,18 +102,25 @@ pub(super) fn pool_rules() -> Value {
     let family =
         |range: &str| format!("(has({range}.cidr) ? cidr({range}.cidr).ip().family() : ip({range}.start).family())");
     let one_family = format!("self.ipRanges.all(r, {} == {})", family("r"), family("self.ipRanges[0]"));
-    let subnet = "cidr(self.subnetInfo.gateway + '/' + string(self.subnetInfo.prefixLength))";
     // With a prefixLength beyond its family there is no subnet, and `subnetInfo` says so itself.
     let no_subnet =
         "!has(self.subnetInfo) || ip(self.subnetInfo.gateway).family() == 4 && self.subnetInfo.prefixLength > 31";
-    let inside = format!(
-        "{no_subnet} || self.ipRanges.all(r, has(r.cidr) ? {subnet}.containsCIDR(r.cidr) : \
-         {subnet}.containsIP(r.start) && {subnet}.containsIP(r.end))"
-    );
+    let holds = "has(r.cidr) ? s.containsCIDR(r.cidr) : s.containsIP(r.start) && s.containsIP(r.end)";
+    let inside = format!("{no_subnet} || [{}].all(s, self.ipRanges.all(r, {holds}))", subnet());
     json!([
         rule(&one_family, "all ranges must be of one family"),
         rule(&inside, "every range must lie inside the subnet of gateway and prefixLength"),
     ])
+}
+
+/// The subnet as a CIDR. `string(prefixLength)` would do, but CEL takes the text of a number for one of any length,
+/// which costs more than a rule may.
+fn subnet() -> String {
+    let length = "self.subnetInfo.prefixLength";
+    let digit = |of: &str| format!("'0123456789'.substring({of}, {of} + 1)");
+    let hundreds = format!("({length} >= 100 ? '1' : '')");
+    let tens = format!("({length} >= 10 ? {} : '')", digit(&format!("{length} / 10 % 10")));
+    format!("cidr(self.subnetInfo.gateway + '/' + {hundreds} + {tens} + {})", digit(&format!("{length} % 10")))
 }
 
 /// `subnetInfo`; `fixed`: gateway and prefixLength cannot be changed.

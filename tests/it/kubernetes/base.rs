@@ -118,13 +118,13 @@ fn the_base_applies_again_without_a_change() {
     let Some(control_plane) = control_plane() else { return };
     apply_base(control_plane);
     let versions = || {
-        let kinds = "namespace/holdfast,clusterrole/holdfast,clusterrolebinding/holdfast";
-        let of_cluster = control_plane.kubectl(&["get", kinds, "-o", "json"]);
-        let kinds = "serviceaccount/holdfast,service/holdfast,service/holdfast-peers";
-        let of_namespace = control_plane.kubectl(&["get", "-n", "holdfast", kinds, "-o", "json"]);
+        let of_cluster = ["get", "namespace/holdfast", "clusterrole/holdfast", "clusterrolebinding/holdfast"];
+        let of_namespace =
+            ["get", "-n=holdfast", "serviceaccount/holdfast", "service/holdfast", "service/holdfast-peers"];
         let version = |item: &serde_json::Value| item["metadata"]["resourceVersion"].clone();
-        let items = [of_cluster, of_namespace].map(|ran| ran.expect(0).json()["items"].clone());
-        items.iter().filter_map(|items| items.as_array()).flatten().map(version).collect::<Vec<_>>()
+        let read = |args: &[&str]| control_plane.kubectl(&[args, &["-o", "json"]].concat()).expect(0).json();
+        let lists = [read(&of_cluster), read(&of_namespace)];
+        lists.iter().filter_map(|list| list["items"].as_array()).flatten().map(version).collect::<Vec<_>>()
     };
     let before = versions();
     assert_eq!(before.len(), 6);

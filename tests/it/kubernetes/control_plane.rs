@@ -22,7 +22,7 @@ use super::server::Server;
 use crate::fixtures::{Ran, free_addresses, run};
 
 /// How long the servers may take: only a start that fails takes this long.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 /// Garbage, namespaces, ServiceAccounts, StatefulSets, and PodDisruptionBudgets.
 const CONTROLLERS: &str = "garbage-collector-controller,namespace-controller,serviceaccount-controller,\
     statefulset-controller,disruption-controller";
@@ -77,6 +77,7 @@ impl ControlPlane {
             <[String; 3]>::try_from(free_addresses(3)).map_err(|found| format!("three ports: {found:?}"))?;
         let key = rcgen::KeyPair::generate().map_err(|error| format!("a key for tokens: {error}"))?;
         write(&directory.join("service-accounts.key"), &key.serialize_pem());
+        write(&directory.join("service-accounts.pub"), &key.public_key_pem());
         write(&directory.join("audit-policy.yaml"), AUDIT_POLICY);
         let token = || format!("{:032x}", rand::random::<u128>());
         let (admin, controllers) = (token(), token());
@@ -97,15 +98,22 @@ impl ControlPlane {
         let working = || succeeds(&mut kubectl(&programs, &kubeconfig, &["get", "serviceaccount", "default"]));
         wait(working, &mut manager)?;
         let one = ControlPlane { programs, directory, url, kubeconfig, _servers: [manager, api_server, etcd] };
-        one.install_definitions();
+        one.install_definitions()?;
         eprintln!("a control plane runs at {}, its logs are in {}", one.url, one.directory.display());
         Ok(one)
     }
 
-    fn install_definitions(&self) {
+    fn install_definitions(&self) -> Result<(), String> {
         let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/crds");
-        self.kubectl(&["apply", "--server-side", "--validate=strict", "-f", directory]).expect(0);
-        self.kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "-f", directory]).expect(0);
+        for args in
+            [["apply", "--server-side", "--validate=strict"], ["wait", "--for=condition=Established", "--timeout=60s"]]
+        {
+            let ran = self.kubectl(&[&args[..], &["-f", directory]].concat());
+            if ran.code != 0 {
+                return Err(format!("our definitions are refused: {}", ran.err));
+            }
+        }
+        Ok(())
     }
 
     /// Runs kubectl as the administrator.
@@ -231,7 +239,7 @@ fn api_server_args(directory: &Path, etcd: &str, address: &str) -> Vec<String> {
         "--endpoint-reconciler-type=none".to_owned(),
         format!("--cert-dir={}", file("certificates")),
         "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
-        format!("--service-account-key-file={}", file("service-accounts.key")),
+        format!("--service-account-key-file={}", file("service-accounts.pub")),
         format!("--service-account-signing-key-file={}", file("service-accounts.key")),
         format!("--token-auth-file={}", file("tokens.csv")),
         "--authorization-mode=RBAC".to_owned(),
