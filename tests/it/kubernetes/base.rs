@@ -5,11 +5,13 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
+use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Container, EnvVar, Pod};
 use kube::Api;
+use kube::api::DeleteParams;
 use kube::runtime::wait::await_condition;
 
-use super::{ControlPlane, control_plane};
+use super::{ControlPlane, Kubelet, control_plane};
 use crate::fixtures::{Process, command, free_addresses, run};
 
 /// Applies the kustomize base as it stands, once.
@@ -111,6 +113,26 @@ async fn replicas_with_the_arguments_of_the_pods_form_a_group() {
         replica.terminate();
         assert_eq!(replica.end(), 0, "{:#?}", replica.seen());
     }
+}
+
+#[tokio::test]
+async fn the_stateful_set_is_ready_once_its_pods_run_and_a_pod_that_goes_is_made_again() {
+    let Some(control_plane) = control_plane() else { return };
+    apply_base(control_plane);
+    let client = control_plane.client().await;
+    let _kubelet = Kubelet::start(client.clone(), "holdfast");
+    let ready = |set: Option<&StatefulSet>| {
+        set.and_then(|set| set.status.as_ref()).is_some_and(|status| status.ready_replicas == Some(3))
+    };
+    let sets = Api::<StatefulSet>::namespaced(client.clone(), "holdfast");
+    await_condition(sets, "holdfast", ready).await.expect("the API server answers");
+    let pods = Api::<Pod>::namespaced(client, "holdfast");
+    let uid = pods.get("holdfast-1").await.expect("is there").metadata.uid;
+    pods.delete("holdfast-1", &DeleteParams::default()).await.expect("is there");
+    let another_runs = |pod: Option<&Pod>| {
+        pod.is_some_and(|pod| pod.metadata.uid != uid && pod.status.as_ref().is_some_and(|it| it.pod_ip.is_some()))
+    };
+    await_condition(pods.clone(), "holdfast-1", another_runs).await.expect("the API server answers");
 }
 
 #[test]
