@@ -18,12 +18,12 @@ const LISTEN: &str = "127.0.0.1:7601";
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[command(after_help = "\
-Every option is also a key of the TOML file given by --config (`data-dir = \"/var/lib/holdfast\"`); the environment
-wins over the file, flags win over both.
+Every option is also a key of the TOML file given by --config (data-dir = \"/var/lib/holdfast\"); the
+environment wins over the file, flags win over both.
 
 The replica named first in --initial-members leads the formation; starting again later is harmless.
-A replica that comes up with an empty directory facing a formed group says how it is put back:
-holdfast member replace NAME.")]
+A replica that comes up with an empty directory facing a formed group takes no part, and says how it
+is put back: holdfast member replace NAME.")]
 pub struct Flags {
     /// Read options from this TOML file
     #[arg(long, env = "HOLDFAST_CONFIG", value_name = "FILE")]
@@ -56,6 +56,9 @@ pub struct Flags {
     /// The form of the log [default: text]
     #[arg(long, env = "HOLDFAST_LOG_FORMAT", value_enum)]
     log_format: Option<logging::Format>,
+    /// Where to serve /metrics, /livez and /readyz?verbose over HTTP [default: nowhere]
+    #[arg(long, env = "HOLDFAST_METRICS_LISTEN", value_name = "HOST:PORT")]
+    metrics_listen: Option<String>,
     /// What is logged: error, warn, info, debug, trace, or directives [default: info]
     #[arg(long, env = "HOLDFAST_LOG_LEVEL", value_name = "LEVEL")]
     log_level: Option<String>,
@@ -116,6 +119,8 @@ pub struct Config {
     pub log_format: logging::Format,
     /// What is logged.
     pub log_level: String,
+    /// Where metrics and health are served over HTTP, if anywhere.
+    pub metrics_listen: Option<String>,
 }
 
 impl Config {
@@ -173,6 +178,7 @@ impl Flags {
             default_capacity: self.default_capacity.or(file.default_capacity),
             log_format: self.log_format.or(file.log_format),
             log_level: self.log_level.or(file.log_level),
+            metrics_listen: self.metrics_listen.or(file.metrics_listen),
             entry_commands: self.entry_commands.or(file.entry_commands),
             entry_bytes: self.entry_bytes.or(file.entry_bytes),
             waiting_commands: self.waiting_commands.or(file.waiting_commands),
@@ -214,8 +220,9 @@ impl Flags {
         let seed = Seed { policy: self.policy, default_capacity: self.default_capacity };
         let log_format = self.log_format.unwrap_or_default();
         let log_level = self.log_level.clone().unwrap_or_else(|| "info".to_owned());
+        let metrics_listen = self.metrics_listen.clone().map(|at| address("metrics-listen", at)).transpose()?;
         self.bounds(&mut node)?;
-        Ok(Config { node, listen, seed, log_format, log_level })
+        Ok(Config { node, listen, seed, log_format, log_level, metrics_listen })
     }
 
     fn members(&self) -> Result<Vec<(String, String)>, Failure> {

@@ -4,6 +4,7 @@ mod cli;
 mod config;
 mod dev;
 mod logging;
+mod metrics;
 mod serve;
 
 use std::process::ExitCode;
@@ -26,8 +27,7 @@ fn main() -> ExitCode {
 
 fn ended(result: Result<(), Failure>) -> ExitCode {
     match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Closed) => ExitCode::SUCCESS,
+        Ok(()) | Err(Failure::Closed) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("holdfast: {failure}");
             ExitCode::from(failure.exit_code())

@@ -29,28 +29,37 @@ pub async fn run(flags: Flags) -> Result<(), Failure> {
     let listener = TcpListener::bind(&config.listen)
         .await
         .map_err(|error| Failure::Replica(format!("listen: {}: {error}", config.listen)))?;
+    let metrics = match &config.metrics_listen {
+        Some(at) => {
+            let bound = TcpListener::bind(at).await;
+            Some(bound.map_err(|error| Failure::Replica(format!("metrics-listen: {at}: {error}")))?)
+        }
+        None => None,
+    };
     let name = config.node.name.clone();
     let node = Node::start(config.node).await.map_err(|error| Failure::Replica(error.to_string()))?;
     info!(replica = %name, listen = %config.listen, version = env!("CARGO_PKG_VERSION"), "started");
-    let (stop, mut stopping) = watch::channel(false);
-    let mut server = tokio::spawn(server::serve(node.clone(), listener, async move {
+    let (stop, mut told) = watch::channel(false);
+    let mut serving = tokio::spawn(server::serve(node.clone(), listener, async move {
         // An error means that the sender is gone: then it is to stop, too.
-        drop(stopping.wait_for(|stop| *stop).await);
+        drop(told.wait_for(|stop| *stop).await);
     }));
-    let seeding = tokio::spawn(settle(node.clone(), name, config.seed));
+    let watched = tokio::spawn(watched(node.clone(), metrics));
+    let settling = tokio::spawn(settle(node.clone(), name, config.seed));
     let ended = tokio::select! {
-        signal = asked.to_stop() => {
-            info!(signal, "stopping");
+        name = asked.signal() => {
+            info!(signal = name, "stopping");
             Ok(())
         }
         failed = node.fatal() => Err(failed.to_string()),
-        served = &mut server => Err(match served {
+        served = &mut serving => Err(match served {
             Ok(Ok(())) => "the server ended".to_owned(),
             Ok(Err(failed)) => failed.to_string(),
             Err(failed) => failed.to_string(),
         }),
     };
-    seeding.abort();
+    settling.abort();
+    watched.abort();
     if let Err(why) = ended {
         error!(why, "cannot go on");
         return Err(Failure::Replica(why));
@@ -58,9 +67,18 @@ pub async fn run(flags: Flags) -> Result<(), Failure> {
     // The others must reach this replica while it hands over: the server ends last.
     node.shutdown(Instant::now() + SHUTDOWN).await;
     stop.send_replace(true);
-    drop(server.await);
+    drop(serving.await);
     info!("stopped");
     Ok(())
+}
+
+/// Serves metrics and health, if that was asked for. A replica goes on without.
+async fn watched(node: Node, listener: Option<TcpListener>) {
+    if let Some(listener) = listener
+        && let Err(failed) = crate::metrics::serve(node, listener).await
+    {
+        error!(%failed, "metrics and health are served no longer");
+    }
 }
 
 /// The signals that ask a process to stop.
@@ -76,7 +94,7 @@ impl Asked {
     }
 
     /// Resolves with the signal's name when one comes.
-    pub async fn to_stop(&mut self) -> &'static str {
+    pub async fn signal(&mut self) -> &'static str {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",

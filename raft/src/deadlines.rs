@@ -3,7 +3,6 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use crate::leader_clock::wall_clock;
 use crate::replica::Replica;
 
 /// Between two looks at a deadline that passed and was not applied: a leader's clock may be a little behind
@@ -26,7 +25,7 @@ pub(crate) async fn propose_due(replica: Weak<Replica>) {
         applied.mark_unchanged();
         let Some(now) = replica.upgrade() else { return };
         let due = now.store.read(holdfast_statemachine::Ledger::next_deadline);
-        let wait = due.map(|due| Duration::from_millis(due.saturating_sub(wall_clock())));
+        let wait = due.map(|due| Duration::from_millis(due.saturating_sub(now.applied.borrow().now())));
         if wait == Some(Duration::ZERO) {
             propose_nothing(&now).await;
         }

@@ -50,10 +50,15 @@ pub enum Error {
     #[error("the ledger's store: {0}")]
     Store(String),
     /// The log ends before what the state machine and the snapshots need.
-    #[error("entries up to {purged} are no longer in the log, and neither the ledger nor a snapshot has them")]
+    #[error(
+        "entries up to {purged} are no longer in the log, and neither the ledger nor a snapshot has them: empty this \
+         replica's data directory and run `holdfast member replace {name}`"
+    )]
     Hole {
         /// The last index that the log no longer has.
         purged: u64,
+        /// The replica's name.
+        name: String,
     },
     /// An entry of the log that this release cannot read.
     #[error("entry {index} cannot be read: {why}")]
@@ -111,7 +116,7 @@ pub enum ProposeError {
         /// What each should have free, bytes.
         watermark: u64,
         /// The voters and what they have, where known.
-        free: Vec<(String, u64)>,
+        free: Vec<(String, Option<u64>)>,
     },
     /// The proposal may or may not be done, now or later. Repeating it is safe: commands are idempotent.
     #[error("fate unknown: {why}")]

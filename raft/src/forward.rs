@@ -8,7 +8,6 @@ use holdfast_statemachine::Command;
 use holdfast_statemachine::codec::{self, Kind};
 
 use crate::node::Proposed;
-use crate::observer::voters;
 use crate::peer::{CallError, wire};
 use crate::replica::{Replica, Running};
 use crate::types::Member;
@@ -62,8 +61,7 @@ impl Replica {
         if running.leads().is_none() || running.is_handing_over() {
             return Err(ProposeError::NotLeader { leader: running.other_leader().map(|(node, _)| node) });
         }
-        let voters = voters(&running.raft);
-        self.space.admit(&commands, voters.iter().map(|(node, member)| (*node, member)))?;
+        self.space.admit(&commands)?;
         running.proposer.propose(commands, bytes, deadline).await
     }
 

@@ -14,15 +14,17 @@ pub(crate) struct LeaderClock {
 }
 
 impl LeaderClock {
-    /// The time now. `ledger`: the ledger's time, with all entries of former terms applied.
-    pub(crate) fn now(&mut self, term: u64, ledger: Millis) -> Millis {
+    /// The time now. `ledger`: the ledger's time, with all entries of former terms applied; asked for once a
+    /// term.
+    pub(crate) fn now(&mut self, term: u64, ledger: impl FnOnce() -> Millis) -> Millis {
         self.at(term, ledger, Instant::now(), wall_clock())
     }
 
-    fn at(&mut self, term: u64, ledger: Millis, now: Instant, wall: Millis) -> Millis {
+    fn at(&mut self, term: u64, ledger: impl FnOnce() -> Millis, now: Instant, wall: Millis) -> Millis {
         let (began, since) = match self.office {
             Some((office, began, since)) if office == term => (began, since),
             _ => {
+                let ledger = ledger();
                 self.office = Some((term, ledger, now));
                 (ledger, now)
             }
@@ -49,17 +51,17 @@ mod tests {
     fn it_follows_the_wall_clock_but_never_back() {
         let (mut clock, start) = (LeaderClock::default(), Instant::now());
         let later = |ms| start + Duration::from_millis(ms);
-        assert_eq!(clock.at(1, 5_000, start, 9_000), 9_000);
-        assert_eq!(clock.at(1, 5_000, later(10), 9_010), 9_010);
-        assert_eq!(clock.at(1, 5_000, later(20), 2_000), 9_010, "the wall clock was set back");
-        assert_eq!(clock.at(2, 9_010, later(30), 2_000), 9_010);
-        assert_eq!(clock.at(2, 9_010, later(90), 2_000), 9_070, "and yet time goes on");
+        assert_eq!(clock.at(1, || 5_000, start, 9_000), 9_000);
+        assert_eq!(clock.at(1, || 5_000, later(10), 9_010), 9_010);
+        assert_eq!(clock.at(1, || 5_000, later(20), 2_000), 9_010, "the wall clock was set back");
+        assert_eq!(clock.at(2, || 9_010, later(30), 2_000), 9_010);
+        assert_eq!(clock.at(2, || 9_010, later(90), 2_000), 9_070, "and yet time goes on");
     }
 
     #[test]
     fn a_ledger_ahead_of_the_wall_clock_goes_on_at_its_own_pace() {
         let (mut clock, start) = (LeaderClock::default(), Instant::now());
-        assert_eq!(clock.at(7, 50_000, start, 1_000), 50_000);
-        assert_eq!(clock.at(7, 50_000, start + Duration::from_millis(250), 1_250), 50_250);
+        assert_eq!(clock.at(7, || 50_000, start, 1_000), 50_000);
+        assert_eq!(clock.at(7, || 50_000, start + Duration::from_millis(250), 1_250), 50_250);
     }
 }

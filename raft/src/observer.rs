@@ -13,43 +13,44 @@ use crate::peer::wire;
 use crate::replica::Replica;
 use crate::types::{Member, Raft};
 
-/// Keeps [`Replica::leadership`] up to date, and notes when openraft has stopped for good.
-pub(crate) async fn watch_leadership(replica: Weak<Replica>, raft: Raft) {
-    let mut metrics = raft.metrics();
-    let Some(mut applied) = replica.upgrade().map(|replica| replica.applied.clone()) else { return };
+/// Keeps [`Replica::leadership`] up to date, and notes when openraft has stopped for good. Wakes only when
+/// the leader changes, not at every entry.
+pub(crate) async fn watch_leadership(weak: Weak<Replica>, raft: Raft) {
+    let mut server = raft.server_metrics();
+    let Some(mut applied) = weak.upgrade().map(|replica| replica.applied.clone()) else { return };
     loop {
-        let (leads, state) = {
-            let metrics = metrics.borrow_and_update();
-            let own = applied.borrow_and_update().log_id.map(|id| id.leader_id);
-            let leads = metrics.state == ServerState::Leader
-                && own.is_some_and(|own| (own.term, own.node_id) == (metrics.current_term, metrics.id));
-            (leads.then_some(metrics.current_term), metrics.running_state.clone())
+        let office = {
+            let server = server.borrow_and_update();
+            (server.state == ServerState::Leader).then_some((server.vote.leader_id.term, server.id))
         };
-        let Some(replica) = replica.upgrade() else { return };
-        let changed = replica.leadership.send_if_modified(|leadership| {
-            let changed = *leadership != leads;
-            *leadership = leads;
-            changed
-        });
+        let own = applied.borrow_and_update().log_id.map(|id| (id.leader_id.term, id.leader_id.node_id));
+        let leads = office.filter(|office| own == Some(*office)).map(|(term, _)| term);
+        let Some(replica) = weak.upgrade() else { return };
+        let changed = replica.leadership.send_if_modified(|leadership| std::mem::replace(leadership, leads) != leads);
         match leads {
             Some(term) if changed => tracing::info!(term, "this replica leads"),
             None if changed => tracing::info!("this replica leads no longer"),
             _ => {}
         }
-        if let Err(fatal) = state {
-            if !replica.is_stopping() {
-                replica.fail(&fatal);
-            }
-            return;
-        }
         drop(replica);
+        let waits_for_own = office.is_some() && leads.is_none();
         let changed = tokio::select! {
-            changed = metrics.changed() => changed,
-            changed = applied.changed() => changed,
+            changed = server.changed() => changed,
+            Ok(()) = applied.changed(), if waits_for_own => Ok(()),
         };
         if changed.is_err() {
-            return;
+            break;
         }
+    }
+    let state = raft.metrics().borrow().running_state.clone();
+    fail(&weak, &state.err().map_or_else(|| "raft ended".to_owned(), |fatal| fatal.to_string()));
+}
+
+fn fail(replica: &Weak<Replica>, why: &str) {
+    if let Some(replica) = replica.upgrade()
+        && !replica.is_stopping()
+    {
+        replica.fail(&why);
     }
 }
 
@@ -60,8 +61,8 @@ pub(crate) async fn keep_house(replica: Weak<Replica>, raft: Raft) {
         let Some(now) = replica.upgrade() else { return };
         let due = due.get_or_insert_with(|| SnapshotDue::new(&now));
         due.look(&now, &raft).await;
-        let free = if now.leadership.borrow().is_some() { Some(ask_free_space(&now, &raft).await) } else { None };
-        now.space.learned(free);
+        let leads = now.leadership.borrow().is_some();
+        now.space.learned(if leads { ask_free_space(&now, &raft).await } else { BTreeMap::new() });
         if let Some(running) = now.running().filter(|running| running.leads().is_some()) {
             running.finish_change(Instant::now() + now.config.timings.election_max).await;
         }
@@ -98,28 +99,28 @@ impl SnapshotDue {
     }
 }
 
-async fn ask_free_space(replica: &Arc<Replica>, raft: &Raft) -> BTreeMap<NodeId, u64> {
+async fn ask_free_space(replica: &Arc<Replica>, raft: &Raft) -> BTreeMap<NodeId, (String, Option<u64>)> {
     let voters = voters(raft);
-    let asked = voters.iter().map(|(node, member)| async {
-        let free = if *node == replica.node() {
+    let asked = voters.into_iter().map(|(node, member)| async move {
+        let free = if node == replica.node() {
             replica.config.free_space.bytes(&replica.config.data_dir).ok()
         } else {
-            ask_one(replica, *node, member).await
+            ask_one(replica, node, &member).await
         };
-        free.map(|free| (*node, free))
+        (node, (member.name, free))
     });
-    join_all(asked).await.into_iter().flatten().collect()
+    join_all(asked).await.into_iter().collect()
 }
 
 async fn ask_one(replica: &Replica, node: NodeId, member: &Member) -> Option<u64> {
     let route = Some(wire::route(replica.cluster()?, node));
     let mut client = replica.peers.at(&member.address).ok()?;
     let answer = tokio::time::timeout(Duration::from_secs(1), client.space(pb::SpaceRequest { route }));
-    Some(answer.await.ok()?.ok()?.into_inner().space?.free_bytes)
+    answer.await.ok()?.ok()?.into_inner().space?.free_bytes
 }
 
 /// The voters, by id.
-pub(crate) fn voters(raft: &Raft) -> Vec<(NodeId, Member)> {
+fn voters(raft: &Raft) -> Vec<(NodeId, Member)> {
     let metrics = raft.metrics();
     let metrics = metrics.borrow();
     let membership = metrics.membership_config.membership();

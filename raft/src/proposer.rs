@@ -215,8 +215,8 @@ impl Batcher {
             return refuse(callers, &ProposeError::NotLeader { leader });
         };
         let commands: Vec<&Command> = callers.iter().flat_map(|caller| caller.commands.iter()).collect();
-        let ledger_time = self.store.read(|ledger| ledger.tables().clock().time);
-        let proposed = Proposal::encode(self.clock.now(term, ledger_time), &commands);
+        let now = self.clock.now(term, || self.store.read(|ledger| ledger.tables().clock().time));
+        let proposed = Proposal::encode(now, &commands);
         let mut proposal = match proposed {
             Ok(proposal) => proposal,
             Err(error) => {

@@ -98,7 +98,7 @@ impl Replica {
         let group = Group::load(&dir)?;
         let log = LogStore::open(&dir.join("log"), &dir.join("log-used"), &config.name)?;
         let snapshots = Arc::new(SnapshotDir::open(&dir.join("snapshots"), config.snapshots.keep_files)?);
-        let store = Arc::new(open_store(&dir.join("ledger"), &log, &snapshots)?);
+        let store = Arc::new(open_store(&dir.join("ledger"), &config.name, &log, &snapshots)?);
         let machine = StateMachine::new(store.clone(), snapshots.clone())?;
         let replica = Replica {
             peers: Peers::new(config.timings.connect),
@@ -225,7 +225,7 @@ impl Replica {
 }
 
 /// Opens the ledger's store, and brings it to the newest snapshot if that is ahead: openraft would not.
-fn open_store(dir: &Path, log: &LogStore, snapshots: &SnapshotDir) -> Result<Store, Error> {
+fn open_store(dir: &Path, name: &str, log: &LogStore, snapshots: &SnapshotDir) -> Result<Store, Error> {
     let failed = |error: holdfast_statemachine::StoreError| Error::Store(error.to_string());
     let options = Options { now_seconds: wall_clock() / 1_000, ..Options::default() };
     let opened = Store::open(dir, options).map_err(failed)?;
@@ -243,7 +243,7 @@ fn open_store(dir: &Path, log: &LogStore, snapshots: &SnapshotDir) -> Result<Sto
         applied = meta.last_log_id;
     }
     match log.purged() {
-        Some(purged) if applied < Some(purged) => Err(Error::Hole { purged: purged.index }),
+        Some(purged) if applied < Some(purged) => Err(Error::Hole { purged: purged.index, name: name.to_owned() }),
         _ => Ok(store),
     }
 }

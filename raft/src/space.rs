@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use holdfast_statemachine::{Action, Command};
 
-use crate::types::Member;
 use crate::{NodeId, ProposeError};
 
 /// How free space is found out: bytes, for a directory.
@@ -48,46 +48,43 @@ impl fmt::Debug for FreeSpace {
 #[derive(Debug)]
 pub(crate) struct Space {
     watermark: u64,
-    /// As of the last round of questions; a voter that did not answer is missing.
-    known: Mutex<Option<BTreeMap<NodeId, u64>>>,
+    /// Fewer than a quorum of voters are above the watermark, and it is a disk's fault: voters that do not
+    /// answer may be down, and then it is for Raft to say whether the others are enough.
+    short: AtomicBool,
+    /// As of the last round of questions: voters, and what those that answered have free.
+    known: Mutex<BTreeMap<NodeId, (String, Option<u64>)>>,
 }
 
 impl Space {
     pub(crate) fn new(watermark: u64) -> Space {
-        Space { watermark, known: Mutex::new(None) }
+        Space { watermark, short: AtomicBool::new(false), known: Mutex::default() }
     }
 
-    /// What a round of questions gave. `None`: this replica no longer leads.
-    pub(crate) fn learned(&self, free: Option<BTreeMap<NodeId, u64>>) {
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = free;
+    /// What a round of questions to all voters gave; none, if this replica does not lead.
+    pub(crate) fn learned(&self, voters: BTreeMap<NodeId, (String, Option<u64>)>) {
+        let known = voters.values().filter_map(|(_, free)| *free);
+        let (above, below): (Vec<u64>, Vec<u64>) = known.partition(|free| *free >= self.watermark);
+        self.short.store(!below.is_empty() && above.len() <= voters.len() / 2, Ordering::Release);
+        *self.known() = voters;
     }
 
     /// What a voter has free, if it said so.
     pub(crate) fn of(&self, node: NodeId) -> Option<u64> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.get(&node).copied()
+        self.known().get(&node)?.1
     }
 
-    /// Refuses what takes addresses while fewer than a quorum of these voters are above the watermark. Before
-    /// the first answers nothing is refused.
-    pub(crate) fn admit<'a>(
-        &self,
-        commands: &[Command],
-        voters: impl Iterator<Item = (NodeId, &'a Member)>,
-    ) -> Result<(), ProposeError> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(known) = &*known else { return Ok(()) };
-        let (mut voting, mut above, mut free) = (0, 0, Vec::new());
-        for (node, member) in voters {
-            voting += 1;
-            if let Some(bytes) = known.get(&node) {
-                above += usize::from(*bytes >= self.watermark);
-                free.push((member.name.clone(), *bytes));
-            }
-        }
-        if above > voting / 2 || !commands.iter().any(takes_addresses) {
+    /// Refuses what takes addresses while fewer than a quorum of voters are above the watermark. Before the
+    /// first answers nothing is refused.
+    pub(crate) fn admit(&self, commands: &[Command]) -> Result<(), ProposeError> {
+        if !self.short.load(Ordering::Acquire) || !commands.iter().any(takes_addresses) {
             return Ok(());
         }
+        let free = self.known().values().cloned().collect();
         Err(ProposeError::DiskFull { watermark: self.watermark, free })
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<NodeId, (String, Option<u64>)>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

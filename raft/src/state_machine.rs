@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::Error;
+use crate::leader_clock::wall_clock;
 use crate::snapshot_dir::{SnapshotDir, SnapshotFile, meta_of};
 use crate::types::{Entry, LogId, Proposal, Reply, SnapshotMeta, StorageError, StoredMembership, TypeConfig};
 
@@ -51,6 +52,15 @@ pub(crate) struct Applied {
 }
 
 impl Applied {
+    /// The ledger's time now: since the last entry it goes on as the monotonic clock does, and it is never
+    /// behind the wall clock. What a leader here would stamp, roughly.
+    pub(crate) fn now(&self) -> Millis {
+        let ledger = self.time.map_or(0, |(time, since)| {
+            time.saturating_add(u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX))
+        });
+        wall_clock().max(ledger)
+    }
+
     /// The index of the last entry applied.
     pub(crate) fn index(&self) -> Option<u64> {
         self.log_id.map(|id| id.index)

@@ -99,7 +99,9 @@ fn follow<T: Listed>(
         if format != Format::Table {
             output::next_value(format, &Seen { change: "changed", item })?;
         }
-        lines.into_iter().for_each(|line| table.push(line));
+        for line in lines {
+            table.push(line);
+        }
     }
     let ids: Vec<String> = items.iter().map(Listed::id).collect();
     let widths = table.widths(widths);

@@ -48,24 +48,27 @@ pub use words::counted;
 use asking::Asking;
 
 const LONG_ABOUT: &str = "\
-Holdfast is a replicated ledger of who holds which IP address in a Kubernetes cluster, and of which Node carries
-which Egress address. Three replicas agree on one log, so that contiguous addresses for StatefulSets and Egress
+Holdfast is a replicated ledger of who holds which IP address in a Kubernetes cluster, and of which Node carries \
+which Egress address. Three replicas agree on one log, so that contiguous addresses for StatefulSets and Egress \
 placements are decided once, in one order, durably.";
 
 const EXAMPLES: &str = "\
 Start here:
-  holdfast dev deploy/examples             three replicas in this process, fed with the manifests of a directory
-  holdfast reservation list                from another terminal: what each StatefulSet holds, or waits for
-  holdfast explain egress NAME             why an Egress has no Node, Node by Node
-  holdfast watch --after 0                 every change so far and from now on, with its revision and its cause
+  holdfast dev deploy/examples     three replicas in this process, fed with a directory of manifests
+  holdfast reservation list        from another terminal: what each StatefulSet holds or waits for
+  holdfast explain egress NAME     why an Egress has no Node, Node by Node
+  holdfast watch --after 0         every change so far and from now on, and what made it
 
 A group of your own:
   holdfast serve --name a --data-dir /var/lib/holdfast --listen 10.0.0.1:7601 \\
     --initial-members a=10.0.0.1:7601,b=10.0.0.2:7601,c=10.0.0.3:7601 --cluster-token SECRET
-  holdfast --help, holdfast VERB --help    everything else
 
-Exit codes: 0 done (also: recorded and waiting), 1 refused by a rule, 2 wrong use, 3 no replica reachable,
-4 the fate of a write is unknown (repeating it is safe).";
+Exit codes:
+  0  done; also: recorded, and waiting
+  1  refused by a rule
+  2  wrong use
+  3  no replica reachable
+  4  the fate of a write is unknown; repeating it is safe";
 
 /// The command line.
 #[derive(Debug, Parser)]
@@ -115,12 +118,14 @@ pub enum Verb {
     Dev(crate::dev::DevArgs),
     /// Apply manifests to a running group
     #[command(after_help = "\
-Kinds read: Namespace, Node, Pod, StatefulSet (apps/v1), IPPool, ExternalIPPool, Egress (crd.antrea.io/v1beta1).
-Others are skipped, with a line on standard error. With one mistake in any file nothing is applied.
+Kinds read: Namespace, Node, Pod, StatefulSet (apps/v1), IPPool, ExternalIPPool, Egress
+(crd.antrea.io/v1beta1). Others are skipped, with a line on standard error. With one mistake in
+any file nothing is applied.
 
+Examples:
   holdfast apply -f pools.yaml -f apps/
   kubectl get egresses -o yaml | holdfast apply -f -
-  holdfast apply -f cluster/ --set cluster --prune      what is no longer in cluster/ is deleted")]
+  holdfast apply -f cluster/ --set cluster --prune    delete what is no longer in cluster/")]
     Apply(Client<apply::ApplyArgs>),
     /// Print every IPPool, ExternalIPPool and Egress as Kubernetes will hold them
     Export(Client<export::ExportArgs>),
@@ -136,11 +141,12 @@ Others are skipped, with a line on standard error. With one mistake in any file 
     Node(Noun<node::NodeVerb>),
     /// Give an address to anything with a name, and list who holds what
     #[command(after_help = "\
+Examples:
   holdfast grant vm-7 --pool pods                        the lowest free address
   holdfast grant vm-7 --pool pods --address 10.2.2.40    this one
   holdfast grant list --owner vm-7
   holdfast grant release vm-7
-An owner named like a verb is given behind two dashes: holdfast grant --pool pods -- list")]
+  holdfast grant --pool pods -- list                     an owner named like a verb")]
     Grant(Client<grant::GrantArgs>),
     /// Free all that a named owner holds
     Release(Client<grant::ReleaseArgs>),
@@ -150,8 +156,9 @@ An owner named like a verb is given behind two dashes: holdfast grant --pool pod
     Explain(Noun<explain::ExplainVerb>),
     /// Print changes as they are made
     #[command(after_help = "\
-A watch that loses its replica goes on at another, without a gap. To resume a watch that was ended, name the last
-revision that it printed: holdfast watch --after 1234. Changes that are no longer kept are refused (exit code 1).")]
+A watch that loses its replica goes on at another, without a gap. To resume a watch that was ended,
+name the last revision that it printed: holdfast watch --after 1234. If changes after it are no
+longer kept, that is refused with exit code 1.")]
     Watch(Client<watch::WatchArgs>),
     /// Empty a Node of Egress addresses and keep it empty
     Drain(Client<operate::DrainArgs>),
@@ -177,7 +184,7 @@ revision that it printed: holdfast watch --after 1234. Changes that are no longe
     #[command(after_help = "  holdfast crds | kubectl apply --server-side -f -")]
     Crds,
     /// Print a completion script
-    #[command(after_help = "  source <(holdfast completion bash)")]
+    #[command(after_help = "Example: source <(holdfast completion bash)")]
     Completion(CompletionArgs),
 }
 

@@ -65,7 +65,7 @@ mod tests {
     fn a_batch_holds_one_kind_and_no_more_than_its_bounds() {
         let node = |at: usize| Action::DeleteNode(DeleteNode { name: format!("n{at}").into(), uid: "".into() });
         let egress = |text: usize| Action::DeleteEgress(DeleteEgress { name: "x".repeat(text).into(), uid: "".into() });
-        let mut actions: Vec<Action> = (0..COMMANDS_MAX + 1).map(node).collect();
+        let mut actions: Vec<Action> = (0..=COMMANDS_MAX).map(node).collect();
         actions.extend([egress(BYTES_MAX / 2), egress(BYTES_MAX / 2 + 1), egress(1)]);
         let sizes: Vec<usize> = batches(&actions).iter().map(|batch| batch.len()).collect();
         assert_eq!(sizes, [COMMANDS_MAX, 1, 1, 2]);

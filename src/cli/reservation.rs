@@ -275,7 +275,9 @@ async fn get(asking: &Asking, name: Namespaced, reading: Reading) -> Result<(), 
     reading.remark(&header);
     let ordinals: Vec<OrdinalView> = ordinals.into_iter().map(OrdinalView::read).collect();
     let mut table = Table::new(&["ORDINAL", "ADDRESSES", "POD", "STATE"]);
-    ordinals.iter().for_each(|ordinal| table.push(ordinal.cells()));
+    for ordinal in &ordinals {
+        table.push(ordinal.cells());
+    }
     let mut view = ReservationView::read(reservation.unwrap_or_default())?;
     view.ordinals = Some(ordinals);
     listed::one(asking, &header, &view, &[table])

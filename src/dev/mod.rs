@@ -24,12 +24,13 @@ const CALL: Duration = Duration::from_secs(30);
 /// See `holdfast dev --help`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Each DIR is a directory or a file of manifests, as for `holdfast apply`; nothing else is needed, no Kubernetes
-either. The files are applied and then followed: edit one, and see what changes, at which revision and why.
-An object that is gone from the files is deleted.
+Each DIR is a directory or a file of manifests, as for `holdfast apply`; nothing else is needed, no
+Kubernetes either. The files are applied and then followed: edit one, and see what changes, at
+which revision and why. An object that is gone from the files is deleted.
 
+Examples:
   holdfast dev deploy/examples
-  holdfast dev deploy/examples --once -o yaml      pools and Egresses as Kubernetes will hold them")]
+  holdfast dev deploy/examples --once -o yaml    pools and Egresses as Kubernetes will hold them")]
 pub struct DevArgs {
     /// Directories or files of manifests
     #[arg(required = true, value_name = "DIR")]
@@ -74,7 +75,7 @@ pub async fn run(args: DevArgs) -> Result<(), Failure> {
         tokio::select! {
             ended = session.run(&args, plan, replicas.addresses()) => ended,
             failure = replicas.failed() => Err(failure),
-            _ = asked.to_stop() => Ok(()),
+            _ = asked.signal() => Ok(()),
         }
     };
     let stopped = replicas.stop().await;

@@ -33,16 +33,13 @@ pub struct Replicas {
 impl Replicas {
     /// Starts three, and waits until they have a leader.
     pub async fn start(data: Option<&Path>) -> Result<Replicas, Failure> {
-        let (directory, root) = match data {
-            Some(data) => {
-                std::fs::create_dir_all(data)?;
-                (None, data.to_owned())
-            }
-            None => {
-                let directory = tempfile::Builder::new().prefix("holdfast-dev-").tempdir()?;
-                let root = directory.path().to_owned();
-                (Some(directory), root)
-            }
+        let (directory, root) = if let Some(data) = data {
+            std::fs::create_dir_all(data)?;
+            (None, data.to_owned())
+        } else {
+            let directory = tempfile::Builder::new().prefix("holdfast-dev-").tempdir()?;
+            let root = directory.path().to_owned();
+            (Some(directory), root)
         };
         let (listeners, addresses) = listen(&root).await?;
         let (stop, _) = watch::channel(false);
@@ -65,7 +62,7 @@ impl Replicas {
         "dev".clone_into(&mut config.cluster_token);
         // Nothing but loopback lies between them: a person waits for the first answer.
         config.timings.election_min = Duration::from_millis(500);
-        config.timings.election_max = Duration::from_millis(1_000);
+        config.timings.election_max = Duration::from_secs(1);
         config.timings.housekeeping = Duration::from_millis(50);
         config.disk_watermark = 16 << 20;
         let node = Node::start(config).await.map_err(|error| Failure::Replica(error.to_string()))?;

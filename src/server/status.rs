@@ -47,7 +47,7 @@ pub fn propose(error: &ProposeError) -> Status {
             allowed: format!("at most {max} {unit}"),
         }),
         ProposeError::DiskFull { watermark, free } => {
-            let with_room = free.iter().filter(|(_, bytes)| bytes >= watermark).count();
+            let with_room = free.iter().filter(|(_, bytes)| bytes.is_some_and(|bytes| bytes >= *watermark)).count();
             Reason::DiskFull(DiskFull {
                 voters_with_room: u32::try_from(with_room).unwrap_or(u32::MAX),
                 quorum: u32::try_from(free.len() / 2 + 1).unwrap_or(u32::MAX),

@@ -229,7 +229,8 @@ impl pb::peer_server::Peer for PeerService {
         let config = &replica.config;
         let free_bytes = config.free_space.bytes(&config.data_dir);
         let free_bytes = free_bytes.map_err(|error| Status::unavailable(error.to_string()))?;
-        Ok(Response::new(pb::SpaceResponse { space: Some(pb::Space { name: config.name.clone(), free_bytes }) }))
+        let space = pb::Space { name: config.name.clone(), free_bytes: Some(free_bytes) };
+        Ok(Response::new(pb::SpaceResponse { space: Some(space) }))
     }
 
     async fn change_members(

@@ -4,6 +4,9 @@ use std::time::{Duration, Instant};
 
 use holdfast_raft::{ProposeError, Role};
 
+use holdfast_statemachine::command::{Grant, Owner, OwnerRef, PutPool, RangeSpec, ReleaseGrant, Selector, Subnet};
+use holdfast_statemachine::{Action, Command, PoolId, PoolKind, Source};
+
 use crate::cluster::{Cluster, put_node, soon};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -164,4 +167,36 @@ async fn a_batch_that_must_not_be_forwarded_is_not() {
     let id = cluster.node(&leader).id();
     assert_eq!(refused, Err(ProposeError::NotLeader { leader: Some(id) }));
     cluster.node(&leader).propose_here(vec![put_node("n")], soon()).await.expect("the leader does it");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_falls_due_is_applied_though_nobody_proposes() {
+    let cluster = Cluster::formed(3).await;
+    let node = cluster.node("a");
+    let command = |action| Command { source: Source::Api, only_in_term: None, action };
+    let pool = PutPool {
+        pool: PoolId { kind: PoolKind::IpPool, name: "p".into() },
+        uid: "p".into(),
+        ranges: vec![RangeSpec::Cidr("10.0.0.0/24".into())],
+        subnet: Some(Subnet { gateway: "10.0.0.1".into(), prefix_length: 24, vlan: None }),
+        node_selector: Selector::default(),
+        cool_down: 300,
+    };
+    let owner = Owner::Named { name: "vm".into(), uid: "1".into() };
+    let grant = Grant { owner, kind: PoolKind::IpPool, pools: vec!["p".into()], addresses: Vec::new() };
+    let release = ReleaseGrant { owner: OwnerRef::Named("vm".into()), uid: "1".into(), revision: None };
+    let commands =
+        vec![command(Action::PutPool(pool)), command(Action::Grant(grant)), command(Action::ReleaseGrant(release))];
+    let proposed = node.propose(commands, soon()).await.expect("it is done");
+    assert!(proposed.outcomes.iter().all(Result::is_ok), "{:?}", proposed.outcomes);
+    node.read_index(soon()).await.expect("it is confirmed");
+    let mut revision = node.subscribe();
+    let cooled = async {
+        while node.read(|ledger| !ledger.tables().cooling().is_empty()) {
+            revision.changed().await.expect("it runs");
+        }
+    };
+    tokio::time::timeout_at(soon().into(), cooled).await.expect("the cool-down ends by itself");
+    assert!(node.applied_index() > Some(proposed.index), "by an entry of its own");
+    cluster.agree().await;
 }

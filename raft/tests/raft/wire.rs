@@ -127,7 +127,8 @@ async fn an_entry_that_cannot_be_read_stops_the_replica() {
         entries: vec![entry],
         committed: Some(id(index + 1)),
     };
-    peer.append(append).await.expect("it is in the log");
+    let answer = peer.append(append).await.expect("it answers").result;
+    assert!(matches!(answer, Some(pb::append_response::Result::Done(_))), "it is in the log: {answer:?}");
     let fatal = tokio::time::timeout_at(soon().into(), cluster.node(&follower).fatal()).await.expect("it stops");
     let Error::Raft(why) = fatal else { panic!("{fatal}") };
     assert!(why.contains(&format!("entry {} cannot be read", index + 1)), "{why}");

@@ -141,13 +141,40 @@ impl Ledger {
         pools: &[PoolId],
         asked: &[IpAddr],
     ) -> Result<Outcome, Rejection> {
-        let mut trial = self.clone();
-        for (address, _) in held {
-            trial.release(*address);
+        self.check_replacement(held, pools, asked)?;
+        self.release_all(held);
+        self.grant_new(new, pools, asked)
+    }
+
+    /// Whether a grant could be met once these addresses are free.
+    fn check_replacement(
+        &self,
+        held: &[(IpAddr, GrantRow)],
+        pools: &[PoolId],
+        asked: &[IpAddr],
+    ) -> Result<(), Rejection> {
+        let ours = |address: IpAddr| held.iter().any(|(held, _)| *held == address);
+        for family in Family::ALL {
+            let of_family = self.of_family(pools, family);
+            let by_name = asked.iter().find(|address| Family::of(**address) == family);
+            if let Some(address) = by_name {
+                let giving = if of_family.is_empty() { pools } else { &of_family };
+                if !ours(*address) || self.pool_giving(giving, *address).is_none() {
+                    self.asked_for(giving, *address)?;
+                }
+            } else if !of_family.is_empty() {
+                let open = self.rooms(&of_family, 1).iter().any(|room| room.free > 0);
+                let freed = held.iter().any(|(address, _)| self.pool_giving(&of_family, *address).is_some());
+                if !open && !freed {
+                    return Err(self.exhausted(&of_family));
+                }
+            }
         }
-        let outcome = trial.grant_new(new, pools, asked)?;
-        *self = trial;
-        Ok(outcome)
+        Ok(())
+    }
+
+    fn of_family(&self, pools: &[PoolId], family: Family) -> Vec<PoolId> {
+        pools.iter().filter(|pool| self.family_of(pool) == Some(family)).cloned().collect()
     }
 
     /// One address of each family named, all or none.
@@ -155,8 +182,7 @@ impl Ledger {
         let owner = OwnerKey::of(new);
         let mut chosen: Vec<(PoolId, IpAddr)> = Vec::new();
         for family in Family::ALL {
-            let of_family: Vec<PoolId> =
-                pools.iter().filter(|pool| self.family_of(pool) == Some(family)).cloned().collect();
+            let of_family = self.of_family(pools, family);
             let by_name = asked.iter().find(|address| Family::of(**address) == family);
             if let Some(address) = by_name {
                 let giving = if of_family.is_empty() { pools } else { &of_family };
@@ -221,14 +247,13 @@ impl Ledger {
             }
         };
         let held = self.held_by(&owner);
-        let mut stands = None;
+        let outside = held.iter().any(|(_, row)| identity(&row.holder).is_some_and(|(uid, _)| *uid == release.uid));
         if let Some(key) = bound
             && let Some(row) = self.tables.ordinals().get(&key)
             && let Some(pod) = &row.pod
         {
             let right = pod.pod.uid == release.uid;
-            stands = Some((pod.pod.uid.clone(), row.stamp.revision));
-            if right || held.is_empty() {
+            if right || !outside {
                 may_end("Pod", &release.owner, &pod.source, source)?;
             }
             if right {
@@ -236,21 +261,19 @@ impl Ledger {
                 self.release_all(&held);
                 return Ok(Outcome::default());
             }
-        }
-        if let Some((_, first)) = held.first()
-            && let Some((uid, recorded)) = identity(&first.holder)
-        {
-            may_end("owner", &release.owner, recorded, source)?;
-            let revision_fits =
-                release.revision.is_none_or(|asked| held.iter().any(|(_, row)| row.stamp.revision == asked));
-            if *uid == release.uid && revision_fits {
-                self.release_all(&held);
-                return Ok(Outcome::default());
+            if !outside {
+                return Ok(not_held(Some(pod.pod.uid.clone()), Some(row.stamp.revision)));
             }
-            stands = stands.or_else(|| Some((uid.clone(), first.stamp.revision)));
         }
-        let (uid, revision) = stands.unzip();
-        Ok(not_held(uid, revision))
+        let Some((_, first)) = held.first() else { return Ok(not_held(None, None)) };
+        let Some((uid, recorded)) = identity(&first.holder) else { return Ok(not_held(None, None)) };
+        may_end("owner", &release.owner, recorded, source)?;
+        let right_revision = |asked| held.iter().any(|(_, row)| row.stamp.revision == asked);
+        if !outside || !release.revision.is_none_or(right_revision) {
+            return Ok(not_held(Some(uid.clone()), Some(first.stamp.revision)));
+        }
+        self.release_all(&held);
+        Ok(Outcome::default())
     }
 
     fn release_all(&mut self, held: &[(IpAddr, GrantRow)]) {

@@ -169,6 +169,7 @@ impl Ledger {
         let cool_down = match (&holder, live) {
             (Holder::Observed { .. }, _) => 0,
             (_, true) => self.tables.pools().get(&pool).map_or(0, |row| row.wanted.cool_down),
+            (_, false) if !self.retired_held.get(&pool).is_some_and(|held| held.contains(&address)) => 0,
             (_, false) => self.tables.retired().get(&pool).map_or(0, |row| row.cool_down),
         };
         let until = (cool_down > 0).then(|| self.now.time.saturating_add(cool_down));
@@ -194,10 +195,15 @@ impl Ledger {
 
     fn release_retired(&mut self, pool: &PoolId, address: IpAddr) {
         let Some(held) = self.retired_held.get_mut(pool) else { return };
-        held.remove(&address);
-        let held = held.clone();
-        if let Some(row) = self.tables.retired().get(pool).cloned() {
-            self.put_retired(pool, row.ranges, row.cool_down, held);
+        if !held.remove(&address) {
+            return;
+        }
+        let held = held.len() as u64;
+        if held == 0 {
+            self.drop_retired(pool);
+        } else if let Some(row) = self.tables.retired().get(pool).cloned() {
+            let stamp = self.emit(Event::Retired { pool: pool.clone(), held });
+            self.tables.put_retired(pool.clone(), RetiredRow { stamp, ..row });
         }
     }
 

@@ -278,9 +278,16 @@ impl Ledger {
         let pools = &row.pod.as_ref()?.pools;
         let holdings = self.holdings.get(id)?;
         let current = holdings.current[family as usize].get(&ordinal).copied();
+        let former = holdings.former[family as usize].get(&ordinal);
         let names =
             |address: &IpAddr| self.tables.grants().get(address).is_some_and(|grant| pools.contains(&grant.pool.name));
-        let former = holdings.former[family as usize].get(&ordinal);
+        let since = |address: &IpAddr| self.tables.grants().get(address).map(|grant| grant.stamp.revision);
+        let after_it_was_bound = |address: &&IpAddr| since(address) > Some(row.stamp.revision);
+        // What was current when the Pod was bound is what it runs with.
+        let bound_to = former.into_iter().flatten().filter(|address| names(address)).filter(after_it_was_bound);
+        if let Some(address) = bound_to.min_by_key(|address| since(address)) {
+            return Some(*address);
+        }
         current.filter(names).or_else(|| former.into_iter().flatten().copied().find(names)).or(current)
     }
 

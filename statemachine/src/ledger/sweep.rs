@@ -17,9 +17,10 @@ impl Ledger {
             return Err(malformed("gone", &sweep.gone.len().to_string(), "at most 1000 objects"));
         }
         let mut objects = 0;
-        for gone in &sweep.gone {
+        let unchanged: Vec<bool> = sweep.gone.iter().map(|gone| self.is_gone(source, gone)).collect();
+        for (gone, unchanged) in sweep.gone.iter().zip(unchanged) {
             let changed = self.now.revision;
-            if !self.is_gone(source, gone) || self.sweep_one(source, gone).is_err() || self.now.revision == changed {
+            if !unchanged || self.sweep_one(source, gone).is_err() || self.now.revision == changed {
                 objects += 1;
             }
         }

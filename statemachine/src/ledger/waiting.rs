@@ -121,9 +121,6 @@ impl Waiters {
 
     /// An address of a pool was freed.
     pub(super) fn freed(&mut self, pool: &PoolId, address: IpAddr) {
-        if self.order.is_empty() {
-            return;
-        }
         self.happenings += 1;
         self.freed.insert(address);
         self.freed_in.insert(pool.clone());

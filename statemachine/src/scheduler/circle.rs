@@ -276,12 +276,14 @@ mod tests {
     }
 
     #[test]
-    fn a_search_wraps_inside_its_own_bucket() {
+    fn a_search_wraps_into_its_own_bucket_and_the_one_before() {
         let mut circle = Circle::new();
         circle.insert(5, 0, |_| false);
         circle.set_open(5, 0, true);
         assert_eq!(circle.first(5, |_| true), Some(0));
         assert_eq!(circle.first(6, |_| true), Some(0));
+        let next_bucket = 1 << circle.shift;
+        assert_eq!(circle.first(next_bucket, |_| true), Some(0));
         assert_eq!(circle.first(u32::MAX, |_| true), Some(0));
         assert_eq!(circle.first(6, |_| false), None);
     }

@@ -195,3 +195,30 @@ impl Ring {
         wrong
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scheduler::NodeInput;
+
+    /// Asking each Node of a level and walking the circle must find the same one, also behind the wrap.
+    #[test]
+    fn both_ways_to_the_first_of_a_level_agree() {
+        let mut nodes = Slab::new();
+        let mut ring = Ring::new(Selector::default());
+        for i in 0..200 {
+            let mut node = Node::new(format!("node-{i}").into());
+            node.input = Some(NodeInput { labels: [].into(), ready: true, drained: false, capacity: None });
+            node.on = if i % 40 == 0 { Vec::new() } else { vec![0] };
+            let id = nodes.insert(node);
+            ring.join(id, &nodes, true);
+        }
+        assert_eq!((ring.levels.at(0).len(), ring.levels.at(1).len()), (5, 195));
+        for passed in [&[][..], &[0, 40]] {
+            for key in (0..4_096_u32).map(|i| i << 20).chain([u32::MAX]) {
+                let wanted = |seat: u32| ring.members[seat].load == 0 && !passed.contains(&ring.members[seat].node);
+                assert_eq!(ring.first_at(0, key, passed, &nodes), ring.circle.first(key, wanted), "{key}");
+            }
+        }
+    }
+}

@@ -9,13 +9,14 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::concern::hashes;
 use super::key::{CHANGES, META, ROWS, ROWS_END, decode_key, history_key, part_key, revision_of};
+use super::open::patiently;
 use super::{Meta, StoreError};
 use crate::codec::{self, Kind};
 use crate::{Change, Key, Ledger, Revision, Row};
 
-/// sled keeps values beyond about 128 KiB in files that it never syncs, so a longer one is cut into parts of this many
-/// bytes.
-pub(crate) const PART_BYTES: usize = 32 * 1024;
+/// A longer value is cut into parts of this many bytes. sled writes up to 16 values as one page, again and again while
+/// they change, and a page beyond 128 KiB goes to a file of its own, which it never syncs.
+pub(crate) const PART_BYTES: usize = 4 * 1024;
 
 /// One sled database, open.
 #[derive(Debug)]
@@ -33,7 +34,7 @@ impl Disk {
             .cache_capacity(cache_bytes)
             .flush_every_ms(None)
             .mode(sled::Mode::HighThroughput);
-        let db = guard(|| Ok(config.open()?))?;
+        let db = patiently(|| guard(|| config.open().map_err(|error| in_use_or(path, error))))?;
         let tree = guard(|| Ok(db.open_tree("rows")?))?;
         Ok(Disk { tree, db, path: path.to_owned() })
     }
@@ -166,6 +167,16 @@ impl Disk {
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
         self.flush()?;
         sync_all(&self.path)
+    }
+}
+
+/// sled has no error of its own for a database that is locked.
+fn in_use_or(path: &Path, error: sled::Error) -> StoreError {
+    match &error {
+        sled::Error::Io(io) if io.to_string().contains("could not acquire lock") => {
+            StoreError::InUse { dir: path.to_owned() }
+        }
+        _ => StoreError::Sled(error),
     }
 }
 

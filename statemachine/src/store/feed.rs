@@ -12,8 +12,8 @@ use super::{Meta, StoreError};
 use crate::codec::{self, Kind};
 use crate::{Change, Ledger, Millis, Revision};
 
-/// Changes stored in one value, at most: some 25 KiB.
-const BLOCK_CHANGES: usize = 128;
+/// Changes stored in one value, at most: some 4 KiB, about what a part of a long value has.
+const BLOCK_CHANGES: usize = 16;
 /// Changes covered by one run of the index. Runs begin at revisions 1, 1 + `RUN_CHANGES`, ...
 const RUN_CHANGES: u64 = 1_024;
 /// Dropped from the history at the end of one entry, at most: so no entry takes long because a bound was lowered.

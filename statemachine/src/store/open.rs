@@ -7,6 +7,7 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, RwLock};
+use std::time::Duration;
 
 use super::disk::{Disk, Loaded, sync_path};
 use super::write::Writer;
@@ -119,11 +120,24 @@ fn take_lock(dir: &Path) -> Result<File, StoreError> {
     let path = dir.with_added_extension("lock");
     let open = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
     let file = open.map_err(StoreError::io("open", &path))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
+    patiently(|| match file.try_lock() {
+        Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(StoreError::InUse { dir: dir.to_owned() }),
         Err(TryLockError::Error(source)) => Err(StoreError::io("lock", &path)(source)),
+    })?;
+    Ok(file)
+}
+
+/// Tries for a second to get hold of something in use: a process that ends, and sled's threads after a database was
+/// closed, hold on to their locks for a moment.
+pub(super) fn patiently<T>(mut attempt: impl FnMut() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    for _ in 0..100 {
+        match attempt() {
+            Err(StoreError::InUse { .. }) => std::thread::sleep(Duration::from_millis(10)),
+            done => return done,
+        }
     }
+    attempt()
 }
 
 fn open_current(dir: &Path, options: &Options) -> Result<(Disk, Loaded), StoreError> {

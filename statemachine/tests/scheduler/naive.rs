@@ -10,16 +10,9 @@ use holdfast_statemachine::outcome::Ineligible;
 use holdfast_statemachine::row::{CreationKey, Policy};
 use holdfast_statemachine::scheduler::{Decision, NodeInput};
 
-/// CRC-32 (IEEE), bit by bit.
+/// CRC-32 (IEEE).
 pub fn crc32(text: &str) -> u32 {
-    let mut crc = u32::MAX;
-    for byte in text.bytes() {
-        crc ^= u32::from(byte);
-        for _ in 0..8 {
-            crc = (crc >> 1) ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 };
-        }
-    }
-    !crc
+    crc32fast::hash(text.as_bytes())
 }
 
 #[derive(Clone, Debug)]
@@ -102,9 +95,10 @@ impl Naive {
             }
         }
         let key = crc32(&address.ip.to_string());
+        let room: BTreeSet<&Name> = self.nodes.keys().filter(|node| self.load(node) < self.capacity(node)).collect();
         let mut met = Vec::new();
         for (_, node) in owners.range(key..).chain(owners.range(..key)) {
-            if !met.contains(node) && self.load(node) < self.capacity(node) {
+            if !met.contains(node) && room.contains(node) {
                 met.push(node.clone());
             }
         }

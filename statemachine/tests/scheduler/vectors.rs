@@ -175,3 +175,28 @@ fn capacity_is_clamped_and_a_cut_takes_the_last_unpinned_first() {
     assert!(!scheduler.is_pinned(ip("10.0.0.4")), "a pin ends with its Node's room");
     assert_eq!((scheduler.load("n"), scheduler.homeless_count()), (0, 4));
 }
+
+#[test]
+fn a_rebalance_does_not_bring_siblings_together() {
+    let mut scheduler = with_pool(Policy::Sticky, 10);
+    scheduler.put_node(&name("other"), live(None));
+    scheduler.put_node(&name("own"), live(None));
+    let at = |position: u32, node: &str| {
+        let mut input = address("e", 1);
+        input.order.1 = position;
+        input.at = Some((name(node), false));
+        input
+    };
+    scheduler.put_address(ip("10.0.0.1"), at(0, "own"));
+    scheduler.put_address(ip("10.0.0.2"), at(1, "other"));
+    for i in 3..=5 {
+        let mut pinned = address(&format!("e{i}"), i);
+        pinned.at = Some((name("own"), true));
+        scheduler.put_address(ip(&format!("10.0.0.{i}")), pinned);
+    }
+    assert_eq!(act(&mut scheduler), []);
+    assert_eq!(scheduler.rebalance(10), [], "its own Node is another than the sibling's");
+    scheduler.put_node(&name("third"), live(None));
+    let moves: Vec<_> = scheduler.rebalance(10).into_iter().map(|decision| (decision.ip, decision.to)).collect();
+    assert_eq!(moves, [(ip("10.0.0.1"), Some(name("third")))]);
+}

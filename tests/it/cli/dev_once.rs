@@ -16,7 +16,10 @@ fn the_examples_show_blocks_both_families_a_wait_with_its_numbers_and_why_an_egr
     let postgres = ran.line("shop/postgres");
     assert!(postgres.contains("Granted") && postgres.contains("10.20.0.10-12, fd00:20::2-4"), "{postgres}");
     let kafka = ran.line("shop/kafka");
-    assert!(kafka.contains(" 10.20.0.13-16 ") && kafka.contains(" 10.20.0.17-18 "), "a block and its headroom: {kafka}");
+    assert!(
+        kafka.contains(" 10.20.0.13-16 ") && kafka.contains(" 10.20.0.17-18 "),
+        "a block and its headroom: {kafka}"
+    );
     let redis = ran.line("cache/redis");
     assert!(redis.contains("Pending") && redis.contains("12 needed, 16 free, largest free run 8"), "{redis}");
     let lab = ran.line("lab-tests");

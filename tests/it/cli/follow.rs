@@ -30,14 +30,15 @@ fn a_node_that_fails_moves_its_own_egresses_and_no_others_and_says_why() {
     let on_it = before.iter().filter(|(_, node)| node.as_deref() == Some("gateway-2")).count();
     assert!(on_it > 0, "{before:?}");
     let nodes = std::fs::read_to_string(directory.path().join("20-nodes.yaml")).expect("reads");
-    let documents = nodes.split("\n---\n").map(|document| match document.contains("name: gateway-2") {
-        true => format!("{document}\nstatus:\n  conditions: [{{type: Ready, status: \"False\"}}]"),
-        false => document.to_owned(),
+    let documents = nodes.split("\n---\n").map(|document| {
+        let failed = document.contains("name: gateway-2");
+        let status = if failed { "\nstatus:\n  conditions: [{type: Ready, status: \"False\"}]" } else { "" };
+        format!("{document}{status}")
     });
     let nodes = documents.collect::<Vec<_>>().join("\n---\n");
     std::fs::write(directory.path().join("20-nodes.yaml"), nodes).expect("writes");
     for _ in 0..on_it {
-        let line = dev.process.line(|line| line.starts_with("rev ") && line.contains("Node gateway-2"));
+        let line = dev.process.line(|line| line.contains(" Egress ") && line.contains(" Node gateway-2 "));
         assert!(
             line.contains("its Node is not ready") && line.contains("[PutNode gateway-2 by manifests:dev]"),
             "{line}"

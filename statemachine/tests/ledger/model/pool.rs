@@ -186,14 +186,17 @@ impl Model {
             }
         }
         let left = outside.iter().any(|address| self.grants.contains_key(address));
-        self.pools.get_mut(id).expect("it is there").ranges = ranges.to_vec();
-        let old_retired = self.retired.get(id).map(|row| row.ranges.clone()).unwrap_or_default();
-        let mut new_retired = without(&old_retired, ranges);
+        let retired = |model: &Model| model.retired.get(id).map(|row| row.ranges.clone()).unwrap_or_default();
         let adds = replaced.filter(|_| left);
         if adds.is_some() {
-            new_retired.extend(without(&former, ranges));
+            let outside = without(&former, ranges);
+            self.pools.get_mut(id).expect("it is there").ranges = without(&former, &outside);
+            let old = retired(self);
+            self.set_retired(id, &old, old.iter().chain(&outside).copied().collect(), adds);
         }
-        self.set_retired(id, &old_retired, new_retired, adds);
+        self.pools.get_mut(id).expect("it is there").ranges = ranges.to_vec();
+        let old = retired(self);
+        self.set_retired(id, &old, without(&old, ranges), None);
         homeless.sort_by_key(|(name, item)| (self.egresses[name].created.clone(), *item));
         for (name, item) in homeless {
             self.serve_item(&name, item);

@@ -162,6 +162,12 @@ impl Model {
         let own = |address: &IpAddr| bound.pools.contains(&self.grants[address].pool.name);
         let current = self.current(id, ordinal, family);
         let former = self.former(id, ordinal, family);
+        let since = |address: &IpAddr| self.grants[address].stamp.revision;
+        let bound_at = self.ordinals[&(id.clone(), ordinal)].stamp.revision;
+        let ran_with = former.iter().copied().filter(own).filter(|address| since(address) > bound_at).min_by_key(since);
+        if ran_with.is_some() {
+            return ran_with;
+        }
         current.filter(own).or_else(|| former.into_iter().find(own)).or(current)
     }
 

@@ -20,6 +20,7 @@ on_both!(
     other_sources_are_refused,
     a_stale_term_changes_nothing,
     a_sweep_takes_what_is_unchanged,
+    a_sweep_judges_before_it_takes,
     a_refused_command_undoes_nothing,
 );
 
@@ -208,6 +209,17 @@ fn a_sweep_takes_what_is_unchanged<M: Machine>() {
     assert!(scene.row(&Key::Node("changed".into())).is_some());
     let many = Sweep { gone: vec![item("x", "u", 0); 1001] };
     assert_eq!(scene.attempt(Action::Sweep(many)).expect_err("too many").code(), "Malformed");
+}
+
+/// What an earlier item of the same sweep does to an object is no change since the list.
+fn a_sweep_judges_before_it_takes<M: Machine>() {
+    let mut scene = scene::<M>();
+    let noted = scene.reserve("s", spec(1, &["four"])).revision;
+    let item = |object| Gone { object, uid: "u".into(), unchanged_since: noted };
+    let gone = vec![item(ObjectId::Pool(ip_pool("four"))), item(ObjectId::Reservation(set("s")))];
+    let outcome = scene.act(Action::Sweep(Sweep { gone }));
+    assert!(outcome.notes.is_empty());
+    assert!(scene.row(&Key::Reservation(set("s"))).is_none());
 }
 
 fn a_refused_command_undoes_nothing<M: Machine>() {

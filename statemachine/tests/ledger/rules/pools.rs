@@ -6,7 +6,7 @@ use holdfast_statemachine::row::{Holder, RetiredRow};
 use holdfast_statemachine::{Action, Event, Key, PoolId, Row, Waiting};
 
 use crate::machine::Machine;
-use crate::scene::{Scene, asked_of, chosen_from, external, ip, ip_pool, on_both, pool, put_egress, spec};
+use crate::scene::{Scene, asked_of, chosen_from, external, ip, ip_pool, on_both, pool, put_egress, set, spec};
 
 on_both!(
     an_overlap_waits,
@@ -15,7 +15,9 @@ on_both!(
     a_pool_put_again_takes_over_what_is_inside,
     another_uid_keeps_what_is_inside,
     a_reservation_follows_its_recreated_pool,
+    a_running_pod_keeps_its_address_in_a_recreated_pool,
     egress_addresses_outside_new_ranges,
+    a_retired_row_is_told_only_when_it_changes,
     an_asked_address_outside_a_new_pool_waits,
     observed_holders_win,
 );
@@ -114,6 +116,21 @@ fn a_reservation_follows_its_recreated_pool<M: Machine>() {
     assert_eq!(scene.addresses("s"), ["0 10.0.0.12", "1 10.0.0.11"], "what is inside is kept");
 }
 
+fn a_running_pod_keeps_its_address_in_a_recreated_pool<M: Machine>() {
+    let mut scene = Scene::<M>::new();
+    scene.pool(p(&["10.0.0.10-10.0.0.12"]));
+    scene.reserve("s", spec(1, &["p"]));
+    scene.bind("s", 0, "u1", &["p"]);
+    scene.delete_pool(ip_pool("p"));
+    scene.pool(p(&["10.0.0.20-10.0.0.22"]));
+    let running = Holder::Ordinal { id: set("s"), ordinal: 0, former: true };
+    assert_eq!(scene.holder("10.0.0.10"), Some(running), "its Pod still runs with it");
+    scene.unbind("s", 0, "u1");
+    scene.bind("s", 0, "u2", &["p"]);
+    assert_eq!(scene.holder("10.0.0.10"), None, "no Pod runs with it any more");
+    assert_eq!(scene.addresses("s"), ["0 10.0.0.20"]);
+}
+
 fn egress_addresses_outside_new_ranges<M: Machine>() {
     let mut scene = Scene::<M>::new();
     scene.pool(pool(external("x"), "", &["10.1.0.0/30"]));
@@ -127,6 +144,25 @@ fn egress_addresses_outside_new_ranges<M: Machine>() {
     );
     scene.delete_egress("asked");
     assert_eq!(scene.egress_addresses("chosen"), ["10.1.0.8"]);
+}
+
+fn a_retired_row_is_told_only_when_it_changes<M: Machine>() {
+    let mut scene = Scene::<M>::new();
+    scene.pool(pool(external("x"), "", &["10.1.0.8-10.1.0.9"]));
+    let owner = holdfast_statemachine::command::Owner::Named { name: "vm".into(), uid: "".into() };
+    scene.act(Action::Grant(holdfast_statemachine::command::Grant {
+        owner,
+        kind: external("x").kind,
+        pools: vec!["x".into()],
+        addresses: Vec::new(),
+    }));
+    scene.delete_pool(external("x"));
+    scene.pool(pool(external("x"), "", &["10.1.0.0/30"]));
+    scene.egress(put_egress("e", 1, vec![chosen_from("x")]));
+    // The Egress's address is outside the new ranges; it never was the retired row's.
+    scene.pool(pool(external("x"), "", &["10.1.0.2-10.1.0.4"]));
+    assert_eq!(scene.egress_addresses("e"), ["10.1.0.2"]);
+    assert!(scene.changes.iter().all(|change| !matches!(change.event, Event::Retired { .. })));
 }
 
 fn an_asked_address_outside_a_new_pool_waits<M: Machine>() {

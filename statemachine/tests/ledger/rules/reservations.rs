@@ -25,6 +25,8 @@ on_both!(
     one_that_does_not_fit_is_passed_over,
     a_newer_request_keeps_its_place,
     nothing_is_recorded_for_nothing,
+    a_pool_known_late_is_waited_for,
+    what_it_frees_itself_wakes_it,
 );
 
 fn two_families<M: Machine>() -> Scene<M> {
@@ -218,6 +220,27 @@ fn nothing_is_recorded_for_nothing<M: Machine>() {
     assert_eq!(scene.addresses("s"), ["1 10.0.0.11"]);
     scene.unbind("s", 1, "p1");
     assert!(scene.addresses("s").is_empty());
+}
+
+/// What it needs of a pool is known only once the pool is; it is waited for from then on.
+fn a_pool_known_late_is_waited_for<M: Machine>() {
+    let mut scene = Scene::<M>::new();
+    scene.reserve("s", spec(2, &["four", "six"]));
+    scene.pool(pool(ip_pool("four"), "10.0.0.1/24", &["10.0.0.10-10.0.0.12"]));
+    scene.hold("four", &["10.0.0.11", "10.0.0.12"]);
+    scene.pool(pool(ip_pool("six"), "fd00::1/64", &["fd00::10-fd00::12"]));
+    assert!(scene.addresses("s").is_empty(), "one IPv4 address is free");
+    scene.release("10.0.0.12");
+    assert_eq!(scene.addresses("s"), ["0 10.0.0.10", "0 fd00::10", "1 10.0.0.12", "1 fd00::11"]);
+}
+
+/// The only waiter, and it is helped by what its own command freed after the search.
+fn what_it_frees_itself_wakes_it<M: Machine>() {
+    let mut scene = preference::<M>();
+    scene.reserve("s", spec(1, &["a"]));
+    let outcome = scene.reserve("s", ReserveSpec { start: 1, ..fixed(1, &["a"], &["10.0.0.10"]) });
+    assert!(outcome.waiting.is_empty());
+    assert_eq!(scene.addresses("s"), ["1 10.0.0.10"]);
 }
 
 /// Too large to list: the ledger alone.
