@@ -180,7 +180,7 @@ longer kept, that is refused with exit code 1.")]
     Snapshot(Client<Nothing>),
     /// Check every invariant of each replica asked, and compare their digests
     Check(Client<Nothing>),
-    /// Print the definitions of IPPool, ExternalIPPool and Egress for a Kubernetes API server
+    /// Print the definitions of the kinds for a Kubernetes API server
     #[command(after_help = "  holdfast crds | kubectl apply --server-side -f -")]
     Crds,
     /// Print a completion script

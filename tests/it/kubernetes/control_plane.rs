@@ -90,12 +90,12 @@ impl ControlPlane {
         let mut api_server = start("kube-apiserver", &api_server_args(&directory, &etcd_client, &api));
         let url = format!("https://{api}");
         let kubeconfig = write_kubeconfig(&directory, &url, "admin", &admin);
-        let ready = || succeeds(&mut kubectl(&programs, &kubeconfig, &["get", "--raw", "/readyz"]));
+        let ready = || tried(&mut kubectl(&programs, &kubeconfig, &["get", "--raw", "/readyz"]));
         wait(ready, &mut api_server)?;
         let for_controllers = write_kubeconfig(&directory, &url, "controllers", &controllers);
         let mut manager = start("kube-controller-manager", &manager_args(&for_controllers));
         // Pods cannot be made before their namespace has its ServiceAccount.
-        let working = || succeeds(&mut kubectl(&programs, &kubeconfig, &["get", "serviceaccount", "default"]));
+        let working = || tried(&mut kubectl(&programs, &kubeconfig, &["get", "serviceaccount", "default"]));
         wait(working, &mut manager)?;
         let one = ControlPlane { programs, directory, url, kubeconfig, _servers: [manager, api_server, etcd] };
         one.install_definitions()?;
@@ -151,8 +151,9 @@ fn kubectl(programs: &Programs, kubeconfig: &Path, args: &[&str]) -> Command {
     kubectl
 }
 
-fn succeeds(command: &mut Command) -> bool {
-    run(command.stdin(Stdio::null())).code == 0
+fn tried(command: &mut Command) -> Result<(), String> {
+    let ran = run(command.stdin(Stdio::null()));
+    if ran.code == 0 { Ok(()) } else { Err(ran.err) }
 }
 
 async fn client(kubeconfig: &Path) -> Client {
@@ -162,14 +163,14 @@ async fn client(kubeconfig: &Path) -> Client {
 }
 
 /// Asks again and again; each question is a process, which is pause enough.
-fn wait(done: impl Fn() -> bool, server: &mut Server) -> Result<(), String> {
+fn wait(done: impl Fn() -> Result<(), String>, server: &mut Server) -> Result<(), String> {
     let deadline = Instant::now() + PATIENCE;
-    while !done() {
+    while let Err(why) = done() {
         if let Some(last_words) = server.ended() {
             return Err(last_words);
         }
         if Instant::now() > deadline {
-            return Err("a server does not become ready".to_owned());
+            return Err(format!("a server does not become ready: {why}"));
         }
     }
     Ok(())
@@ -228,14 +229,14 @@ fn etcd_args(directory: &Path, client: &str, peer: &str) -> Vec<String> {
 }
 
 fn api_server_args(directory: &Path, etcd: &str, address: &str) -> Vec<String> {
-    let (_, port) = address.rsplit_once(':').expect("has a port");
+    let (host, port) = address.rsplit_once(':').expect("has a port");
     let file = |name: &str| directory.join(name).display().to_string();
     vec![
         format!("--etcd-servers=http://{etcd}"),
         format!("--secure-port={port}"),
-        "--bind-address=127.0.0.1".to_owned(),
-        "--advertise-address=127.0.0.1".to_owned(),
-        // The address of loopback may not stand in Endpoints.
+        format!("--bind-address={host}"),
+        format!("--advertise-address={host}"),
+        // An address of loopback may not stand in Endpoints.
         "--endpoint-reconciler-type=none".to_owned(),
         format!("--cert-dir={}", file("certificates")),
         "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
