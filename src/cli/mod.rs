@@ -180,6 +180,9 @@ longer kept, that is refused with exit code 1.")]
     Snapshot(Client<Nothing>),
     /// Check every invariant of each replica asked, and compare their digests
     Check(Client<Nothing>),
+    /// Print the definitions of the kinds for a Kubernetes API server
+    #[command(after_help = "  holdfast crds | kubectl apply --server-side -f -")]
+    Crds,
     /// Print a completion script
     #[command(after_help = "Example: source <(holdfast completion bash)")]
     Completion(CompletionArgs),
@@ -216,6 +219,7 @@ impl Cli {
             Verb::Leader(it) => cluster::leader(&it.asking, it.verb).await,
             Verb::Snapshot(it) => cluster::snapshot(&it.asking).await,
             Verb::Check(it) => cluster::check(&it.asking).await,
+            Verb::Crds => say(holdfast_bridge::crds::yaml()?.trim_end()),
             Verb::Completion(args) => completion(args.shell),
         }
     }

@@ -3,3 +3,4 @@
 mod cli;
 mod faults;
 mod fixtures;
+mod kubernetes;
