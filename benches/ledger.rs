@@ -152,7 +152,7 @@ fn grants(c: &mut Criterion) {
                     let owner = holdfast_statemachine::command::OwnerRef::Named(name.as_str().into());
                     Action::ReleaseGrant(ReleaseGrant { owner, uid: "".into(), revision: None })
                 };
-                if n % 2 == 0 {
+                if n.is_multiple_of(2) {
                     bench.apply(names.iter().map(release).collect());
                 }
             }
