@@ -4,7 +4,8 @@
 //! snapshot and the log. So one rule covers every kind of damage: what does not open, or does not check, is set aside,
 //! and the store begins empty, at no position. The caller then rebuilds it.
 //!
-//! One entry is one sled batch: rows, history, and the store's own record ([`Meta`]) with the caller's position.
+//! A sled batch is all that one or some successive entries wrote: rows, history, and the store's own record ([`Meta`])
+//! with the caller's position. So after a crash the store is that of some entry, whole, and later ones are applied again.
 //! One thread at a time writes; readers see the ledger behind a lock that is never held while sled works.
 
 mod concern;
@@ -16,6 +17,7 @@ mod interval;
 mod key;
 mod meta;
 mod open;
+mod pending;
 mod scan;
 mod write;
 

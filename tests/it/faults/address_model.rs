@@ -89,17 +89,18 @@ impl Model for Address {
             {
                 Some(state.clone())
             }
-            (Call::Read, None, Some(Reply::Holder(None))) => Some(state.clone()),
             (Call::Read, Some(_), Some(Reply::Holder(Some((by, revision))))) => state.seen(by, revision),
-            // Of unknown fate, and it would change nothing here.
-            (_, _, None) => Some(state.clone()),
+            // The last: of unknown fate, and it would change nothing here.
+            (Call::Read, None, Some(Reply::Holder(None))) | (_, _, None) => Some(state.clone()),
             _ => None,
         }
     }
 }
 
-/// (client, call, invoked, reply and its time).
-fn history(calls: &[(usize, Call, u64, Option<(Reply, u64)>)]) -> Vec<Operation<Call, Reply>> {
+/// Client, call, when it was invoked, the reply and its time.
+type Told = (usize, Call, u64, Option<(Reply, u64)>);
+
+fn history(calls: &[Told]) -> Vec<Operation<Call, Reply>> {
     calls.iter().map(|&(client, call, invoked, reply)| Operation { client, call, invoked, reply }).collect()
 }
 
@@ -110,7 +111,7 @@ fn granted(revision: u64) -> Reply {
 #[test]
 fn histories_with_an_order_are_accepted() {
     use Call::{Grant, Read, Release};
-    let good: &[&[(usize, Call, u64, Option<(Reply, u64)>)]] = &[
+    let good: &[&[Told]] = &[
         &[],
         // One after the other.
         &[
@@ -153,7 +154,7 @@ fn histories_with_an_order_are_accepted() {
 #[test]
 fn histories_without_an_order_are_refused() {
     use Call::{Grant, Read, Release};
-    let bad: &[&[(usize, Call, u64, Option<(Reply, u64)>)]] = &[
+    let bad: &[&[Told]] = &[
         // An acknowledged grant is lost.
         &[(0, Grant(1), 0, Some((granted(1), 1))), (1, Read, 2, Some((Reply::Holder(None), 3)))],
         // Two hold it.

@@ -8,7 +8,7 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use prost::Message as _;
 use prost::bytes::{Buf, BufMut};
-use prost_types::FileDescriptorSet;
+use prost_types::{FileDescriptorSet, MethodDescriptorProto};
 use tokio::io::AsyncWriteExt as _;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::transport::{Channel, Endpoint};
@@ -109,7 +109,7 @@ fn methods() -> Vec<String> {
     let mut methods = Vec::new();
     for file in &set.file {
         for service in &file.service {
-            let names = service.method.iter().map(|method| method.name());
+            let names = service.method.iter().map(MethodDescriptorProto::name);
             methods.extend(names.map(|name| format!("/{}.{}/{name}", file.package(), service.name())));
         }
     }
@@ -208,15 +208,15 @@ fn bad_enum() -> impl Strategy<Value = i32> {
     prop_oneof![Just(0), Just(-1), 100..i32::MAX, i32::MIN..-1]
 }
 
-fn with(mut action: Action, change: impl FnOnce(&mut Action)) -> Option<Action> {
+fn with(mut action: Action, change: impl FnOnce(&mut Action)) -> Action {
     change(&mut action);
-    Some(action)
+    action
 }
 
 /// A grant that is wrong in one place.
 fn wrong_grant() -> impl Strategy<Value = Option<Action>> {
     (0..8, bad_name(), bad_address(), bad_enum()).prop_map(|(place, name, address, number)| {
-        with(grant("other", "pods", None), |action| {
+        Some(with(grant("other", "pods", None), |action| {
             let Action::Grant(grant) = action else { unreachable!("it is a grant") };
             let named = v1::owner::Named { name: name.clone(), uid: String::new() };
             match place {
@@ -232,14 +232,14 @@ fn wrong_grant() -> impl Strategy<Value = Option<Action>> {
                     grant.owner = Some(v1::Owner { owner: Some(v1::owner::Owner::Pod(pod)) });
                 }
             }
-        })
+        }))
     })
 }
 
 /// A pool that is wrong in one place.
 fn wrong_pool() -> impl Strategy<Value = Option<Action>> {
     (0..7, bad_name(), bad_address(), bad_enum()).prop_map(|(place, name, address, number)| {
-        with(put_pool("other", "10.7.0.0/24"), |action| {
+        Some(with(put_pool("other", "10.7.0.0/24"), |action| {
             let Action::PutPool(pool) = action else { unreachable!("it is a pool") };
             let subnet = pool.subnet.as_mut().expect("it has one");
             match place {
@@ -251,7 +251,7 @@ fn wrong_pool() -> impl Strategy<Value = Option<Action>> {
                 5 => subnet.gateway = address,
                 _ => subnet.prefix_length = 129 + number.unsigned_abs() % 1_000_000,
             }
-        })
+        }))
     })
 }
 
@@ -267,7 +267,7 @@ fn wrong_other() -> impl Strategy<Value = Option<Action>> {
             2 => with(release("owner"), |action| {
                 let Action::ReleaseGrant(release) = action else { unreachable!("it is a release") };
                 release.owner = Some(v1::OwnerRef { owner: None });
-            })?,
+            }),
             3 => Action::Reserve(v1::Reserve::default()),
             4 => Action::PutEgress(egress),
             5 => Action::PutNode(node),

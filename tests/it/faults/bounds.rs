@@ -23,7 +23,9 @@ async fn more_than_may_wait_is_refused_at_once() {
     let leader = group.leader().await;
     let followers: Vec<_> = (0..3).filter(|number| *number != leader).collect();
     // Nothing is committed meanwhile, so everything waits.
-    followers.iter().for_each(|number| group.signal(*number, Signal::STOP));
+    for number in &followers {
+        group.signal(*number, Signal::STOP);
+    }
     let client = group.client_of(leader);
     let (answers, mut first) = tokio::sync::mpsc::unbounded_channel();
     let asked: Vec<_> = (0..clients)
@@ -42,7 +44,9 @@ async fn more_than_may_wait_is_refused_at_once() {
         let refused = answer.expect_err("nothing can be committed");
         assert!(matches!(refused, ClientError::Overloaded { .. }), "{refused:?}");
     }
-    followers.iter().for_each(|number| group.signal(*number, Signal::CONT));
+    for number in &followers {
+        group.signal(*number, Signal::CONT);
+    }
     let answers = join_all(asked).await.into_iter().map(|answer| answer.expect("no client panics"));
     let refused = answers.filter(|answer| matches!(answer, Err(ClientError::Overloaded { .. }))).count();
     assert!(refused >= clients - waiting - entry, "{refused}");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_api::v1::{HolderRef, ListGrantsRequest, holder_ref};
+use holdfast_api::v1::{GetSettingsRequest, HolderRef, ListGrantsRequest, holder_ref};
 use holdfast_api::{Client, ClientError};
 use rustix::process::Signal;
 
@@ -37,7 +37,7 @@ async fn a_write_whose_reply_is_lost_is_unknown_and_safe_to_repeat() {
         let proxy = Proxy::to(&group.replicas[number].address).await;
         let client = Client::new([&proxy.address]).expect("a good endpoint");
         // The connection is there, so that the cut hits the reply.
-        client.get_settings(Default::default()).await.expect("through the proxy");
+        client.get_settings(GetSettingsRequest::default()).await.expect("through the proxy");
         proxy.cut_next_reply();
         let lost = client.propose(propose([grant(&owner, "pods", None)])).await;
         assert!(matches!(lost, Err(ClientError::FateUnknown { .. })), "{lost:?}");
@@ -70,7 +70,9 @@ async fn a_write_in_flight_when_the_leader_dies_is_unknown_and_safe_to_repeat() 
         let followers: Vec<_> = (0..3).filter(|number| *number != leader).collect();
         let logged = group.status(leader).await.expect("it leads").last_log_index;
         // Stopped, not dead: the leader's log grows, and nothing is committed.
-        followers.iter().for_each(|number| group.signal(*number, Signal::STOP));
+        for number in &followers {
+            group.signal(*number, Signal::STOP);
+        }
         let client = group.client_of(leader);
         let request = propose([grant(&owner, "pods", None)]);
         let write = tokio::spawn(async move { client.propose(request).await });
@@ -82,7 +84,9 @@ async fn a_write_in_flight_when_the_leader_dies_is_unknown_and_safe_to_repeat() 
         group.kill(leader);
         let lost = write.await.expect("the client does not panic");
         assert!(matches!(lost, Err(ClientError::FateUnknown { .. })), "{lost:?}");
-        followers.iter().for_each(|number| group.signal(*number, Signal::CONT));
+        for number in &followers {
+            group.signal(*number, Signal::CONT);
+        }
         group.leader().await;
         let client = group.client().with_timeout(Duration::from_secs(20));
         let again = client.propose_repeatedly(propose([grant(&owner, "pods", None)])).await;

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use holdfast_api::v1::{Role, StatusRequest, StatusResponse};
+use holdfast_api::v1::{CheckRequest, GetSettingsRequest, Role, StatusRequest, StatusResponse};
 use holdfast_api::{Client, ClientError};
 
 /// Where every replica listens; each has a loopback address of its own, so that no outgoing connection takes
 /// the port of a replica that is down.
 const PORT: u16 = 7_946;
 /// Nothing that is waited for takes longer, unless the machine is stuck.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// Between two looks at something that has no event to wait for.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -163,7 +163,7 @@ impl Group {
             }
             let Ok(status) = self.status(number).await else { continue };
             let client = self.client_of(number).with_timeout(Duration::from_secs(2));
-            if status.role() == Role::Leader && client.get_settings(Default::default()).await.is_ok() {
+            if status.role() == Role::Leader && client.get_settings(GetSettingsRequest::default()).await.is_ok() {
                 return Some(number);
             }
         }
@@ -192,7 +192,7 @@ impl Group {
             assert_eq!(status.digest, all[0].digest, "{} and {}: {all:?}", status.name, all[0].name);
             assert_eq!(status.history, all[0].history, "{} and {}", status.name, all[0].name);
             let address = &self.replicas.iter().find(|it| it.name == status.name).expect("one of ours").address;
-            let check = Client::new([address]).expect("a good endpoint").check(Default::default()).await;
+            let check = Client::new([address]).expect("a good endpoint").check(CheckRequest {}).await;
             let check = check.expect("a replica that runs answers");
             assert_eq!(check.findings, Vec::<String>::new(), "{}", status.name);
             assert_eq!(check.recomputed_digest, status.digest, "{}", status.name);

@@ -1,9 +1,11 @@
 //! Replicas that are killed under load.
 
+use holdfast_api::v1::GetSettingsRequest;
 use rand::rngs::StdRng;
 use rand::seq::index::sample;
 use rand::{RngExt, SeedableRng};
 
+use super::ask::{propose, put_pool};
 use super::group::{Group, eventually};
 use super::load::Load;
 use super::{long, seed, serial};
@@ -60,17 +62,21 @@ async fn nothing_goes_on_without_a_quorum_and_nothing_is_lost() {
     for _ in 0..rounds {
         load.progress().await;
         let pair = sample(&mut random, 3, 2).into_vec();
-        pair.iter().for_each(|number| group.kill(*number));
+        for number in &pair {
+            group.kill(*number);
+        }
         // What was acknowledged before the second died may still be on its way to us.
         let left = (0..3).find(|number| !pair.contains(number)).expect("one of three");
         let client = group.client_of(left).with_timeout(std::time::Duration::from_secs(3));
-        let refused = client.get_settings(Default::default()).await;
+        let refused = client.get_settings(GetSettingsRequest::default()).await;
         refused.expect_err("a read that claims to be of now needs a quorum");
         let before = load.acknowledged();
-        let refused = client.propose(super::ask::propose([super::ask::put_pool("late", "10.9.0.0/24")])).await;
+        let refused = client.propose(propose([put_pool("late", "10.9.0.0/24")])).await;
         refused.expect_err("a write needs a quorum");
         assert_eq!(load.acknowledged(), before, "acknowledged without a quorum");
-        pair.iter().for_each(|number| group.start(*number));
+        for number in &pair {
+            group.start(*number);
+        }
         group.leader().await;
         load.progress().await;
     }
