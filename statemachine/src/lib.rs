@@ -2,7 +2,7 @@
 //!
 //! [`Ledger`] is a pure, synchronous, deterministic state machine. One function changes it,
 //! [`Ledger::apply`], which takes one [`Entry`] of a totally ordered log and returns an outcome for
-//! each of its commands. [`Store`] keeps the ledger's rows in sled, whole entries in atomic batches.
+//! each of its commands. [`Store`] keeps the ledger's rows in sled, one atomic batch an entry.
 //!
 //! This crate must never know about Raft, tokio, Kubernetes, a clock or randomness: two replicas that
 //! apply the same entries must hold the same rows, byte for byte.

@@ -3,7 +3,6 @@
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 use sled::{Db, IVec, Tree};
 use xxhash_rust::xxh3::xxh3_128;
@@ -11,8 +10,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::concern::hashes;
 use super::key::{CHANGES, META, ROWS, ROWS_END, decode_key, history_key, part_key, revision_of};
 use super::open::patiently;
-use super::pending::{Pending, Put};
-use super::{Meta, StoreError, lock};
+use super::{Meta, StoreError};
 use crate::codec::{self, Kind};
 use crate::{Change, Key, Ledger, Revision, Row};
 
@@ -23,9 +21,7 @@ pub(crate) const PART_BYTES: usize = 4 * 1024;
 /// One sled database, open.
 #[derive(Debug)]
 pub(crate) struct Disk {
-    /// Without what is pending.
     pub(crate) tree: Tree,
-    pending: Mutex<Pending>,
     db: Db,
     path: PathBuf,
 }
@@ -40,51 +36,23 @@ impl Disk {
             .mode(sled::Mode::HighThroughput);
         let db = patiently(|| guard(|| config.open().map_err(|error| in_use_or(path, error))))?;
         let tree = guard(|| Ok(db.open_tree("rows")?))?;
-        Ok(Disk { tree, pending: Mutex::default(), db, path: path.to_owned() })
+        Ok(Disk { tree, db, path: path.to_owned() })
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Takes what one entry wrote: it is read from now on, and sled gets it with what other entries write, or at once.
-    pub(super) fn write(&self, puts: Vec<Put>, at_once: bool) -> Result<(), StoreError> {
-        let mut pending = lock(&self.pending);
-        pending.add(puts);
-        if at_once || pending.is_due() { self.hand_over(&mut pending) } else { Ok(()) }
-    }
-
-    /// Hands sled all that entries wrote, so that its tree is the whole.
-    pub(crate) fn settle(&self) -> Result<(), StoreError> {
-        self.hand_over(&mut lock(&self.pending))
-    }
-
-    fn hand_over(&self, pending: &mut Pending) -> Result<(), StoreError> {
-        if let Some(batch) = pending.batch() {
-            self.tree.apply_batch(batch)?;
-        }
-        *pending = Pending::default();
-        Ok(())
-    }
-
-    /// What stands under a key: a value, or a part of one.
-    pub(super) fn get(&self, key: &[u8]) -> Result<Option<IVec>, StoreError> {
-        if let Some(value) = lock(&self.pending).get(key) {
-            return Ok(value.clone());
-        }
-        Ok(self.tree.get(key)?)
-    }
-
     /// A value, put together from its parts.
     pub(crate) fn value(&self, key: &[u8]) -> Result<Option<IVec>, StoreError> {
-        let Some(first) = self.get(key)? else { return Ok(None) };
+        let Some(first) = self.tree.get(key)? else { return Ok(None) };
         let parts = parts(&first);
         if parts == 1 {
             return Ok(Some(first));
         }
         let mut whole = first.to_vec();
         for number in 1..parts {
-            match self.get(&part_key(key, number))? {
+            match self.tree.get(part_key(key, number))? {
                 Some(part) => whole.extend_from_slice(&part),
                 None => return Err(StoreError::Damaged(format!("part {number} of {} is missing", key_text(key)))),
             }
@@ -94,7 +62,12 @@ impl Disk {
 
     /// The changes stored together with this one; none if they are no longer there.
     pub(crate) fn block(&self, revision: Revision) -> Result<Vec<Change>, StoreError> {
-        let Some(key) = self.block_key(revision)? else { return Ok(Vec::new()) };
+        let mut keys = self.tree.range(&[CHANGES][..]..=&history_key(CHANGES, revision)[..]).keys();
+        // Parts of a long value lie behind its key, and are longer.
+        let Some(key) = keys.rfind(|key| key.as_ref().is_ok_and(|key| key.len() == 9) || key.is_err()).transpose()?
+        else {
+            return Ok(Vec::new());
+        };
         let Some(value) = self.value(&key)? else { return Ok(Vec::new()) };
         let changes: Vec<Change> = decode_value(Kind::Changes, &key, &value)?;
         let (first, last) =
@@ -105,17 +78,6 @@ impl Disk {
             return Err(StoreError::Damaged(format!("{} holds changes {first:?} to {last:?}", key_text(&key))));
         }
         Ok(if last >= Some(revision) { changes } else { Vec::new() })
-    }
-
-    /// The key of the block that begins last of those that begin at this revision or before.
-    fn block_key(&self, revision: Revision) -> Result<Option<IVec>, StoreError> {
-        let (first, last) = (&[CHANGES][..], history_key(CHANGES, revision));
-        let pending = lock(&self.pending);
-        // Parts of a long value lie behind its key, and are longer.
-        let is_kept = |key: &IVec| key.len() == last.len() && pending.get(key) != Some(&None);
-        let mut keys = self.tree.range(first..=&last[..]).keys();
-        let stored = keys.rfind(|key| key.as_ref().map_or(true, is_kept)).transpose()?;
-        Ok(stored.max(pending.last(first, &last, last.len()).cloned()))
     }
 
     /// All rows, checked: each decodes and is what its key says, and all together are what the store's own record says.
@@ -197,7 +159,6 @@ impl Disk {
 
     /// Hands all that is written to the operating system.
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
-        self.settle()?;
         self.db.flush()?;
         Ok(())
     }
@@ -206,13 +167,6 @@ impl Disk {
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
         self.flush()?;
         sync_all(&self.path)
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        // What fails here is written again from the log, as after a crash.
-        drop(self.settle());
     }
 }
 

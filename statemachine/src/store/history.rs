@@ -189,7 +189,6 @@ impl Store {
         let mut revisions: Vec<Revision> =
             shared(&self.tail).iter().filter(|found| found.0 == hash).map(|found| found.1).collect();
         let first = self.history_extent().first;
-        disk.settle()?;
         for key in disk.tree.range([INDEX]..[INDEX + 1]).keys() {
             let key = key?;
             // Parts of a long value lie behind its key, and are longer.

@@ -4,8 +4,7 @@
 //! snapshot and the log. So one rule covers every kind of damage: what does not open, or does not check, is set aside,
 //! and the store begins empty, at no position. The caller then rebuilds it.
 //!
-//! A sled batch is all that one or some successive entries wrote: rows, history, and the store's own record ([`Meta`])
-//! with the caller's position. So after a crash the store is that of some entry, whole, and later ones are applied again.
+//! One entry is one sled batch: rows, history, and the store's own record ([`Meta`]) with the caller's position.
 //! One thread at a time writes; readers see the ledger behind a lock that is never held while sled works.
 
 mod concern;
@@ -17,7 +16,6 @@ mod interval;
 mod key;
 mod meta;
 mod open;
-mod pending;
 mod scan;
 mod write;
 

@@ -129,8 +129,6 @@ impl SnapshotScan {
     /// The next keys and values as stored, ascending, appended to `items`; `false` after the last.
     pub(crate) fn step(&mut self, items: &mut Vec<(IVec, IVec)>) -> Result<bool, StoreError> {
         let disk = shared(&self.store.disk);
-        // It was when the view began, unless that failed; entries since went to sled at once.
-        disk.settle()?;
         lock(&self.view).step(&disk, items)
     }
 }
@@ -145,8 +143,6 @@ impl Store {
     /// Begins a view of all that is stored as of the latest entry. It waits for an entry being written, no longer.
     pub fn begin_snapshot(self: &Arc<Store>) -> SnapshotScan {
         let _writer = lock(&self.writer);
-        // An error shows at the first step.
-        drop(shared(&self.disk).settle());
         let meta = self.meta();
         let view = Arc::new(Mutex::new(View {
             next: vec![ROWS],

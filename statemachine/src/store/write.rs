@@ -1,13 +1,12 @@
-//! What one entry writes, all or nothing.
+//! One entry, one batch.
 
 use std::sync::{Arc, Mutex};
 
-use sled::IVec;
+use sled::{Batch, IVec};
 
 use super::disk::{Disk, PART_BYTES, parts, row_digest};
 use super::feed::{Bounds, Feed};
 use super::key::{META, encode_key, part_key};
-use super::pending::Put;
 use super::scan::View;
 use super::{Meta, Store, StoreError, exclusive, lock, shared};
 use crate::codec::{self, CodecError, Kind};
@@ -90,10 +89,10 @@ impl Writer {
     }
 }
 
-/// What an entry writes, and what that overwrites if a snapshot is being read.
+/// A batch being made, and what it overwrites if a snapshot is being read.
 pub(super) struct Stage<'a> {
     pub(super) disk: &'a Disk,
-    puts: Vec<Put>,
+    batch: Batch,
     views: &'a [Arc<Mutex<View>>],
     old: Vec<(IVec, Option<IVec>)>,
 }
@@ -105,7 +104,10 @@ impl Stage<'_> {
         if new.is_some_and(long) || old.as_deref().is_some_and(long) {
             return self.put_parts(key, new.unwrap_or(&[]));
         }
-        self.puts.push((IVec::from(key), new.map(IVec::from)));
+        match new {
+            Some(value) => self.batch.insert(key, value),
+            None => self.batch.remove(key),
+        }
         if !self.views.is_empty() {
             self.old.push((IVec::from(key), old));
         }
@@ -114,15 +116,19 @@ impl Stage<'_> {
 
     /// Puts a value part by part, and removes the parts that a longer one before it had. Empty: there is none now.
     fn put_parts(&mut self, key: &[u8], new: &[u8]) -> Result<(), StoreError> {
-        let before = self.disk.get(key)?.as_deref().map_or(0, parts);
+        let before = self.disk.tree.get(key)?.as_deref().map_or(0, parts);
         let mut chunks = new.chunks(PART_BYTES);
         let now = u16::try_from(new.len().div_ceil(PART_BYTES)).unwrap_or(u16::MAX);
         for number in 0..before.max(now) {
-            let key = IVec::from(if number == 0 { key.to_vec() } else { part_key(key, number) });
-            if !self.views.is_empty() {
-                self.old.push((key.clone(), self.disk.get(&key)?));
+            let key = if number == 0 { key.to_vec() } else { part_key(key, number) };
+            let old = self.disk.tree.get(&key)?;
+            match chunks.next() {
+                Some(part) => self.batch.insert(&key[..], part),
+                None => self.batch.remove(&key[..]),
             }
-            self.puts.push((key, chunks.next().map(IVec::from)));
+            if !self.views.is_empty() {
+                self.old.push((IVec::from(key), old));
+            }
         }
         Ok(())
     }
@@ -130,12 +136,12 @@ impl Stage<'_> {
     /// Puts a value of the history under a key that was never used: snapshots know from its revision to leave it out.
     pub(super) fn put_new(&mut self, key: &[u8], value: &[u8]) {
         if value.len() <= PART_BYTES {
-            self.puts.push((IVec::from(key), Some(IVec::from(value))));
+            self.batch.insert(key, value);
             return;
         }
         for (number, part) in (0u16..).zip(value.chunks(PART_BYTES)) {
             let key = if number == 0 { key.to_vec() } else { part_key(key, number) };
-            self.puts.push((IVec::from(key), Some(IVec::from(part))));
+            self.batch.insert(key, part);
         }
     }
 
@@ -147,17 +153,17 @@ impl Stage<'_> {
         }
     }
 
-    /// Writes it. Snapshots being read get what it overwrites ahead of them in the same step; they read sled alone, so
-    /// while there are any sled gets every entry at once.
+    /// Writes the batch. Snapshots being read get what it overwrites ahead of them in the same step.
     fn commit(mut self, meta: &Meta, buffer: &mut Vec<u8>) -> Result<(), StoreError> {
         buffer.clear();
         codec::encode_into(Kind::Meta, meta, buffer).map_err(unwritable(&"the store's record"))?;
-        self.puts.push((IVec::from(META), Some(IVec::from(&buffer[..]))));
+        self.batch.insert(META, &buffer[..]);
         let mut views: Vec<_> = self.views.iter().map(|view| lock(view)).collect();
         for view in &mut views {
             view.note(&self.old);
         }
-        self.disk.write(self.puts, !self.views.is_empty())
+        self.disk.tree.apply_batch(self.batch)?;
+        Ok(())
     }
 }
 
@@ -166,7 +172,7 @@ pub(super) fn unwritable(key: &impl std::fmt::Debug) -> impl FnOnce(CodecError) 
 }
 
 impl Store {
-    /// Applies an entry to the ledger and writes what it changed, with the caller's position, all or nothing.
+    /// Applies an entry to the ledger and writes what it changed, with the caller's position, in one batch.
     /// After an error the store takes no more writes.
     pub fn apply(&self, entry: &Entry, position: &[u8]) -> Result<Applied, StoreError> {
         self.apply_with(position, |ledger| ledger.apply(entry))
@@ -195,7 +201,7 @@ impl Store {
         meta.position = Some(position.to_vec());
         let disk = shared(&self.disk);
         let views = lock(&self.views);
-        let mut stage = Stage { disk: &disk, puts: Vec::new(), views: &views, old: Vec::new() };
+        let mut stage = Stage { disk: &disk, batch: Batch::default(), views: &views, old: Vec::new() };
         writer.stage_rows(&mut stage, &mut meta)?;
         let fresh = meta.history.next;
         writer.feed.put(&mut stage, &applied.changes, &mut meta)?;
