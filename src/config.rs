@@ -59,7 +59,7 @@ pub struct Flags {
     /// Where to serve /metrics, /livez and /readyz?verbose over HTTP [default: nowhere]
     #[arg(long, env = "HOLDFAST_METRICS_LISTEN", value_name = "HOST:PORT")]
     metrics_listen: Option<String>,
-    /// What is logged: error, warn, info, debug, trace, or directives [default: info]
+    /// What is logged: error, warn, info, debug, trace, or directives [default: info,openraft=warn]
     #[arg(long, env = "HOLDFAST_LOG_LEVEL", value_name = "LEVEL")]
     log_level: Option<String>,
     /// Commands in one entry of the log [default: 1024]
@@ -219,7 +219,7 @@ impl Flags {
         }
         let seed = Seed { policy: self.policy, default_capacity: self.default_capacity };
         let log_format = self.log_format.unwrap_or_default();
-        let log_level = self.log_level.clone().unwrap_or_else(|| "info".to_owned());
+        let log_level = self.log_level.clone().unwrap_or_else(|| "info,openraft=warn".to_owned());
         let metrics_listen = self.metrics_listen.clone().map(|at| address("metrics-listen", at)).transpose()?;
         self.bounds(&mut node)?;
         Ok(Config { node, listen, seed, log_format, log_level, metrics_listen })

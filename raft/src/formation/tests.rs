@@ -1,5 +1,6 @@
 //! A formation that ends early at each of its steps, and goes on later.
 
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
@@ -22,11 +23,31 @@ fn start(config: NodeConfig) -> Passive {
     let replica = open(&config);
     let service = PeerServer::new(PeerService::new(&replica));
     runtime.spawn(async move {
-        let listener = TcpListener::bind(&config.address).await.expect("its address is free");
+        let listener = bind(&config.address).await;
         let server = tonic::transport::Server::builder().add_service(service);
         server.serve_with_incoming(TcpListenerStream::new(listener)).await
     });
     Passive { replica, runtime }
+}
+
+/// An address that nobody uses, and nobody else will: of a loopback address that no other call and no other process gets.
+fn free_address() -> String {
+    static CALLS: AtomicU16 = AtomicU16::new(0);
+    let call = CALLS.fetch_add(1, Ordering::Relaxed);
+    let [.., high, low] = std::process::id().to_be_bytes();
+    format!("127.{}.{high}.{low}:{}", 10 + call % 240, 7701 + call / 240)
+}
+
+/// The address of a replica that was just stopped is free a moment later.
+async fn bind(address: &str) -> TcpListener {
+    let give_up = Instant::now() + Duration::from_secs(30);
+    loop {
+        match TcpListener::bind(address).await {
+            Ok(listener) => return listener,
+            Err(error) => assert!(Instant::now() < give_up, "{address}: {error}"),
+        }
+        tokio::task::yield_now().await;
+    }
 }
 
 /// The files of a replica that was just stopped are free a moment later.
@@ -78,11 +99,7 @@ impl Passive {
 }
 
 fn configs(dir: &std::path::Path) -> Vec<NodeConfig> {
-    let free = || {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has ports");
-        listener.local_addr().expect("it is bound").to_string()
-    };
-    let members: Vec<_> = ["a", "b", "c"].into_iter().map(|name| (name.to_owned(), free())).collect();
+    let members: Vec<_> = ["a", "b", "c"].into_iter().map(|name| (name.to_owned(), free_address())).collect();
     let config = |(name, address): &(String, String)| {
         let mut config = NodeConfig::new(name.as_str(), dir.join(name), address.as_str());
         config.initial_members.clone_from(&members);

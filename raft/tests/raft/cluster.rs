@@ -1,8 +1,8 @@
 //! A group of replicas in this process, each with its own server and directory.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use holdfast_raft::{Error, Node, NodeConfig, Phase, Role, Timings};
@@ -41,7 +41,7 @@ impl Replica {
                     Err(error) => return Err(error),
                 }
             };
-            let listener = TcpListener::bind(&config.address).await.expect("its address is free");
+            let listener = bind(&config.address).await;
             let server = tonic::transport::Server::builder().tcp_nodelay(true).add_service(node.peer_service());
             tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
             Ok(node)
@@ -91,7 +91,7 @@ impl Cluster {
         let mut members = Vec::new();
         for i in 0..count {
             let name = char::from(b'a' + u8::try_from(i).expect("few")).to_string();
-            members.push((name, free_address().await));
+            members.push((name, free_address()));
         }
         Cluster { dir, members, replicas: BTreeMap::new(), tune }
     }
@@ -205,10 +205,25 @@ impl Cluster {
     }
 }
 
-/// An address that nobody uses.
-pub async fn free_address() -> String {
-    let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.expect("loopback has ports");
-    listener.local_addr().expect("it is bound").to_string()
+/// An address that nobody uses, and nobody else will: of a loopback address that no other call and no other process gets.
+/// A port that is free on 127.0.0.1 may be another's the next moment.
+pub fn free_address() -> String {
+    static CALLS: AtomicU16 = AtomicU16::new(0);
+    let call = CALLS.fetch_add(1, Ordering::Relaxed);
+    let [.., high, low] = std::process::id().to_be_bytes();
+    format!("127.{}.{high}.{low}:{}", 10 + call % 240, 7701 + call / 240)
+}
+
+/// The address of a replica that was just stopped is free a moment later.
+async fn bind(address: &str) -> TcpListener {
+    let give_up = soon();
+    loop {
+        match TcpListener::bind(address).await {
+            Ok(listener) => return listener,
+            Err(error) => assert!(Instant::now() < give_up, "{address}: {error}"),
+        }
+        tokio::task::yield_now().await;
+    }
 }
 
 impl Drop for Cluster {

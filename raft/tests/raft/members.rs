@@ -73,7 +73,7 @@ async fn a_member_moves_to_another_address() {
     let mut cluster = Cluster::formed(3).await;
     cluster.kill("b");
     fs::remove_dir_all(cluster.data_dir("b")).expect("its data is gone");
-    let address = free_address().await;
+    let address = free_address();
     cluster.members[1].1.clone_from(&address);
     cluster.start("b").await;
     cluster.node("a").ready(soon()).await.expect("two are enough");
@@ -87,7 +87,7 @@ async fn a_group_grows_and_shrinks() {
     let mut cluster = Cluster::formed(1).await;
     cluster.node("a").propose(vec![put_node("n")], soon()).await.expect("it is done");
     for name in ["b", "c"] {
-        let address = free_address().await;
+        let address = free_address();
         let founders = cluster.members.clone();
         cluster.members.push((name.to_owned(), address.clone()));
         let mut config = cluster.config(name);
