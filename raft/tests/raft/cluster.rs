@@ -82,11 +82,11 @@ pub struct Cluster {
 
 impl Cluster {
     /// Of this many, named `a`, `b`, ...; none runs.
-    pub async fn new(count: usize) -> Cluster {
-        Cluster::tuned(count, |_| {}).await
+    pub fn new(count: usize) -> Cluster {
+        Cluster::tuned(count, |_| {})
     }
 
-    pub async fn tuned(count: usize, tune: fn(&mut NodeConfig)) -> Cluster {
+    pub fn tuned(count: usize, tune: fn(&mut NodeConfig)) -> Cluster {
         let dir = tempfile::tempdir().expect("a directory");
         let mut members = Vec::new();
         for i in 0..count {
@@ -102,7 +102,7 @@ impl Cluster {
     }
 
     pub async fn formed_tuned(count: usize, tune: fn(&mut NodeConfig)) -> Cluster {
-        let mut cluster = Cluster::tuned(count, tune).await;
+        let mut cluster = Cluster::tuned(count, tune);
         cluster.start_all().await;
         cluster.ready().await;
         cluster

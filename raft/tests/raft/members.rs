@@ -8,7 +8,7 @@ use crate::cluster::{Cluster, free_address, put_node, soon};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_waits_for_all_its_founders() {
-    let mut cluster = Cluster::new(3).await;
+    let mut cluster = Cluster::new(3);
     cluster.start("a").await;
     cluster.start("b").await;
     cluster.wait_phase("a", |phase| matches!(phase, Phase::Forming { why } if why.contains("waiting for c"))).await;
@@ -22,7 +22,7 @@ async fn a_group_waits_for_all_its_founders() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_token_forms_no_group() {
-    let mut cluster = Cluster::new(2).await;
+    let mut cluster = Cluster::new(2);
     cluster.start("a").await;
     let mut config = cluster.config("b");
     "another".clone_into(&mut config.cluster_token);
