@@ -8,6 +8,7 @@ mod check;
 mod egresses;
 mod grants;
 mod holding;
+mod identities;
 mod nodes;
 mod observe;
 mod plan;
