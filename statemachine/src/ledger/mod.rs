@@ -17,6 +17,7 @@ mod pools;
 mod reservations;
 mod search;
 mod sweep;
+mod users;
 mod views;
 mod waiting;
 
