@@ -130,8 +130,9 @@ impl<L: Ledger> Writers<L> {
                 },
             };
             if let Some(again) = self.busy.get_mut(&key) {
-                // It waited in both lines.
-                *again = true;
+                // It waited in both lines. A look at its spec leads to its status anyway: asking for another look at
+                // both would go on for ever.
+                *again |= part == Part::Spec;
                 continue;
             }
             self.busy.insert(key.clone(), false);
