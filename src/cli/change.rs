@@ -125,7 +125,12 @@ impl ChangeView {
             }
             Event::Drained { node, .. } => self.object(("Node", node.to_string())),
             Event::Retired { pool, .. } => self.pool = Some(pool.to_string()),
-            Event::Settings => {}
+            Event::Conflict(conflict) => {
+                self.address = Some(conflict.address.to_string());
+                self.pool = Some(conflict.pool.to_string());
+                self.why = Some(conflict.why.code());
+            }
+            Event::Settings | Event::AdoptionBegun { .. } | Event::AdoptionEnded { .. } => {}
         }
     }
 
@@ -174,6 +179,9 @@ fn event_name(event: &Event) -> &'static str {
         Event::Drained { .. } => "Drained",
         Event::Retired { .. } => "Retired",
         Event::Settings => "Settings",
+        Event::AdoptionBegun { .. } => "AdoptionBegun",
+        Event::Conflict(_) => "Conflict",
+        Event::AdoptionEnded { .. } => "AdoptionEnded",
     }
 }
 
@@ -256,6 +264,12 @@ fn event_text(event: &Event) -> String {
         Event::Retired { pool, held: 0 } => format!("what was left of {pool} is gone"),
         Event::Retired { pool, held } => format!("{pool} retired, {held} addresses still held"),
         Event::Settings => "settings changed".to_owned(),
+        Event::AdoptionBegun { mode } => format!("adoption of what the API says begun, in mode {mode}"),
+        Event::Conflict(conflict) => format!("conflict: {conflict}"),
+        Event::AdoptionEnded { conflicts } => {
+            let conflicts = words::counted(*conflicts, "conflict", "conflicts");
+            format!("what the API says is adopted, with {conflicts}")
+        }
     }
 }
 

@@ -169,6 +169,7 @@ fn word(action: &Action, outcome: &Outcome, existed: Option<bool>) -> &'static s
         Action::Pin(_) => ("pinned", "unchanged"),
         Action::Unpin(_) => ("unpinned", "unchanged"),
         Action::Rebalance(_) | Action::PutSettings(_) | Action::Observe(_) => ("changed", "unchanged"),
+        Action::Adopt(_) => ("adopted", "unchanged"),
     };
     match (outcome.waiting.is_empty(), outcome.changed) {
         (false, _) => "waiting",
@@ -205,6 +206,7 @@ fn subject(action: &Action) -> (&'static str, String) {
             gone => ("", words::counted(gone.len() as u64, "object", "objects")),
         },
         Action::Observe(it) => ("IPPool", it.pool.to_string()),
+        Action::Adopt(_) => ("", "what the API says".to_owned()),
     }
 }
 
@@ -269,6 +271,7 @@ impl NoteView {
                 ),
                 None,
             ),
+            Note::Conflict(conflict) => ("Conflict", conflict.to_string(), None),
         };
         NoteView { code, text, former }
     }

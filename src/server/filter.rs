@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use holdfast_api::v1;
+use holdfast_statemachine::adopt::Conflict;
 use holdfast_statemachine::command::{ObjectId, StatefulSetId};
 use holdfast_statemachine::row::Holder;
 use holdfast_statemachine::{Event, Name, PoolId};
@@ -52,7 +53,8 @@ fn address_of(event: &Event) -> Option<IpAddr> {
         | Event::Cooled { address }
         | Event::Placed { address, .. }
         | Event::Unplaced { address, .. }
-        | Event::Pinned { address, .. } => Some(*address),
+        | Event::Pinned { address, .. }
+        | Event::Conflict(Conflict { address, .. }) => Some(*address),
         _ => None,
     }
 }
@@ -67,10 +69,11 @@ fn declared(event: &Event) -> Option<&ObjectId> {
     }
 }
 
-/// Who holds, or held, the address that an event is about.
+/// Who holds, held, or is said to hold the address that an event is about.
 fn holders(event: &Event) -> impl Iterator<Item = &Holder> {
     let (one, other) = match event {
         Event::Granted { holder, .. } | Event::Released { holder, .. } => (Some(holder), None),
+        Event::Conflict(conflict) => (Some(&conflict.claimed_by), None),
         Event::Transferred { from, to, .. } => (Some(from), Some(to)),
         _ => (None, None),
     };
@@ -109,7 +112,8 @@ fn pool_of(event: &Event) -> Option<&PoolId> {
         Event::Granted { pool, .. }
         | Event::Transferred { pool, .. }
         | Event::Released { pool, .. }
-        | Event::Retired { pool, .. } => Some(pool),
+        | Event::Retired { pool, .. }
+        | Event::Conflict(Conflict { pool, .. }) => Some(pool),
         _ => None,
     }
 }

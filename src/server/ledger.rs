@@ -123,6 +123,10 @@ fn commands(request: v1::ProposeRequest) -> Result<Vec<Command>, Invalid> {
         return Err(Invalid::new("source", source, "api, or manifests: and a name"));
     }
     let actions: Vec<Action> = wire::list("commands", request.commands)?;
+    if let Some(at) = actions.iter().position(|action| matches!(action, Action::Adopt(_))) {
+        // What the Kubernetes API says is the bridge's to tell.
+        return Err(Invalid::new(&format!("commands[{at}].adopt"), "adopt", "any other command"));
+    }
     let command = |action| Command { source: source.clone(), only_in_term: None, action };
     Ok(actions.into_iter().map(command).collect())
 }

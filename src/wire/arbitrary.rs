@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use holdfast_statemachine::adopt::{Adopt, AdoptItem, AdoptedBy, Conflict, ConflictReason, Mode};
 use holdfast_statemachine::change::MoveReason;
 use holdfast_statemachine::command::*;
 use holdfast_statemachine::outcome::{Granted, Ineligible, Move, Note, PoolRoom, Waiting};
@@ -143,6 +144,51 @@ fn waiting() -> BoxedStrategy<Waiting> {
             by,
             held
         }),
+        Just(Waiting::NotAdopted),
+    ]
+    .boxed()
+}
+
+fn mode() -> BoxedStrategy<Mode> {
+    prop_oneof![Just(Mode::Standalone), Just(Mode::Antrea)].boxed()
+}
+
+fn conflict() -> BoxedStrategy<Conflict> {
+    let why = prop_oneof![
+        holder().prop_map(|by| ConflictReason::Held { by }),
+        Just(ConflictReason::UnknownPool),
+        Just(ConflictReason::Outside),
+        address().prop_map(|address| ConflictReason::OrdinalHolds { address }),
+        (stateful_set(), any::<u32>()).prop_map(|(id, ordinal)| ConflictReason::PodBound { id, ordinal }),
+        pod().prop_map(|pod| ConflictReason::OrdinalBound { pod }),
+        (holder(), address()).prop_map(|(by, address)| ConflictReason::OwnerHolds { by, address }),
+        text().prop_map(|code| ConflictReason::Refused { code }),
+    ];
+    (address(), pool(), holder(), why)
+        .prop_map(|(address, pool, claimed_by, why)| Conflict { address, pool, claimed_by, why })
+        .boxed()
+}
+
+fn pod_owner() -> BoxedStrategy<PodOwner> {
+    (pod(), of((stateful_set(), any::<u32>())))
+        .prop_map(|(pod, ordinal)| {
+            let PodRef { namespace, name, uid, container_id, interface } = pod;
+            PodOwner { namespace, name, uid, container_id, interface, ordinal }
+        })
+        .boxed()
+}
+
+fn adopt() -> BoxedStrategy<Adopt> {
+    let ordinal = (stateful_set(), uid(), any::<u32>(), of(pod_owner()), vec(name(), 0..3))
+        .prop_map(|(id, uid, ordinal, pod, pools)| AdoptedBy::Ordinal { id, uid, ordinal, pod, pools });
+    let by = prop_oneof![ordinal, owner().prop_map(AdoptedBy::Owner)];
+    let held = (pool(), address(), by).prop_map(|(pool, address, by)| AdoptItem::Address { pool, address, by });
+    let egress = (put_egress(), vec(address(), 0..3), vec((address(), name()), 0..3))
+        .prop_map(|(put, chosen, placed)| AdoptItem::Egress { put, chosen, placed });
+    prop_oneof![
+        mode().prop_map(|mode| Adopt::Begin { mode }),
+        vec(prop_oneof![held, egress], 0..3).prop_map(Adopt::Held),
+        Just(Adopt::End),
     ]
     .boxed()
 }
@@ -198,11 +244,8 @@ fn reserve_spec() -> BoxedStrategy<ReserveSpec> {
 }
 
 fn owner() -> BoxedStrategy<Owner> {
-    let pod = (pod(), of((stateful_set(), any::<u32>()))).prop_map(|(pod, ordinal)| {
-        let PodRef { namespace, name, uid, container_id, interface } = pod;
-        Owner::Pod(PodOwner { namespace, name, uid, container_id, interface, ordinal })
-    });
-    prop_oneof![(name(), uid()).prop_map(|(name, uid)| Owner::Named { name, uid }), pod].boxed()
+    let named = (name(), uid()).prop_map(|(name, uid)| Owner::Named { name, uid });
+    prop_oneof![named, pod_owner().prop_map(Owner::Pod)].boxed()
 }
 
 fn put_egress() -> BoxedStrategy<PutEgress> {
@@ -262,7 +305,8 @@ pub fn action() -> BoxedStrategy<Action> {
         uid,
         unchanged_since,
     });
-    let observed = (address(), text()).prop_map(|(address, owner)| Observed { address, owner });
+    let observed = (address(), text(), of((stateful_set(), any::<u32>())))
+        .prop_map(|(address, owner, ordinal)| Observed { address, owner, ordinal });
     prop_oneof![
         declaring(),
         grant,
@@ -275,6 +319,7 @@ pub fn action() -> BoxedStrategy<Action> {
         put_settings().prop_map(Action::PutSettings),
         vec(gone, 0..3).prop_map(|gone| Action::Sweep(Sweep { gone })),
         (name(), vec(observed, 0..3)).prop_map(|(pool, entries)| Action::Observe(Observe { pool, entries })),
+        adopt().prop_map(Action::Adopt),
     ]
     .boxed()
 }
@@ -287,6 +332,7 @@ fn note() -> BoxedStrategy<Note> {
         any::<(i64, u32)>().prop_map(|(asked, used)| Note::CapacityClamped { asked, used }),
         any::<u32>().prop_map(|objects| Note::LeftAlone { objects }),
         any::<u64>().prop_map(|held| Note::Retired { held }),
+        conflict().prop_map(Note::Conflict),
     ]
     .boxed()
 }
@@ -337,6 +383,10 @@ fn rejection() -> BoxedStrategy<Rejection> {
         (name(), any::<(u32, u32)>()).prop_map(|(node, (left, carried))| Rejection::NoRoom { node, left, carried }),
         any::<(u64, u64)>().prop_map(|(at, changed)| Rejection::PlacementsChanged { at, changed }),
         (policy(), text()).prop_map(|(policy, what)| Rejection::Policy { policy, what }),
+        Just(Rejection::NotAdopted),
+        Just(Rejection::NotAdopting),
+        (mode(), mode()).prop_map(|(recorded, asked)| Rejection::OtherMode { recorded, asked }),
+        (mode(), text(), text()).prop_map(|(mode, what, why)| Rejection::Mode { mode, what, why }),
     ]
     .boxed()
 }
@@ -413,6 +463,9 @@ fn event() -> BoxedStrategy<Event> {
         }),
         (name(), any::<bool>()).prop_map(|(node, drained)| Event::Drained { node, drained }),
         Just(Event::Settings),
+        mode().prop_map(|mode| Event::AdoptionBegun { mode }),
+        conflict().prop_map(Event::Conflict),
+        any::<u64>().prop_map(|conflicts| Event::AdoptionEnded { conflicts }),
     ]
     .boxed()
 }
@@ -494,7 +547,14 @@ fn single_row() -> BoxedStrategy<(Key, Row)> {
             let row = Settings { policy, default_capacity, history_rows, history_age };
             (Key::Settings, Row::Settings(row))
         });
-    prop_oneof![clock, settings].boxed()
+    let others = proptest::collection::btree_set(any::<u64>(), 0..3);
+    let adoption = (mode(), any::<(bool, u64)>(), vec(conflict(), 0..3), others, stamp()).prop_map(
+        |(mode, (complete, conflicts_total), conflicts, others, stamp)| {
+            let row = AdoptionRow { mode, complete, conflicts, conflicts_total, others, stamp };
+            (Key::Adoption, Row::Adoption(row))
+        },
+    );
+    prop_oneof![clock, settings, adoption].boxed()
 }
 
 pub fn row() -> BoxedStrategy<(Key, Row)> {

@@ -1,6 +1,7 @@
 //! The change feed.
 
 use holdfast_api::v1;
+use holdfast_statemachine::adopt::{Conflict, Mode};
 use holdfast_statemachine::change::MoveReason;
 use holdfast_statemachine::command::{ObjectId, StatefulSetId};
 use holdfast_statemachine::row::PodRef;
@@ -141,6 +142,9 @@ fn kind(event: &Event) -> v1::event::Event {
         Event::Drained { node, drained } => Kind::Drained(message::Drained { node: string(node), drained: *drained }),
         Event::Retired { pool, held } => Kind::Retired(message::Retired { pool: Some(pool.to_message()), held: *held }),
         Event::Settings => Kind::Settings(()),
+        Event::AdoptionBegun { mode } => Kind::AdoptionBegun(mode.to_message()),
+        Event::Conflict(conflict) => Kind::Conflict(conflict.to_message()),
+        Event::AdoptionEnded { conflicts } => Kind::AdoptionEnded(*conflicts),
     }
 }
 
@@ -199,6 +203,9 @@ fn read_kind(kind: v1::event::Event) -> Result<Event, Invalid> {
         Kind::Drained(it) => Event::Drained { node: name("drained.node", it.node)?, drained: it.drained },
         Kind::Retired(it) => Event::Retired { pool: field("pool", it.pool).within("retired")?, held: it.held },
         Kind::Settings(()) => Event::Settings,
+        Kind::AdoptionBegun(mode) => Event::AdoptionBegun { mode: Mode::from_message(mode).within("adoption_begun")? },
+        Kind::Conflict(it) => Event::Conflict(Conflict::from_message(it).within("conflict")?),
+        Kind::AdoptionEnded(conflicts) => Event::AdoptionEnded { conflicts },
     })
 }
 

@@ -1,6 +1,7 @@
 //! Commands. Their source travels once a request, beside them.
 
 use holdfast_api::v1;
+use holdfast_statemachine::adopt::Adopt;
 use holdfast_statemachine::command::{
     Contiguity, DeleteEgress, DeleteNode, DeletePool, Drain, EgressItem, Gone, Grant, Observe, Observed, Operator,
     Owner, OwnerRef, Pin, PodOwner, PutEgress, PutNode, PutPool, PutSettings, RangeSpec, Rebalance, ReleaseGrant,
@@ -61,6 +62,7 @@ impl Wire for Action {
             Action::Observe(it) => {
                 Kind::Observe(v1::Observe { pool: string(&it.pool), entries: messages(&it.entries) })
             }
+            Action::Adopt(it) => Kind::Adopt(it.to_message()),
         };
         v1::Command { action: Some(action) }
     }
@@ -104,6 +106,7 @@ impl Wire for Action {
             Kind::Rebalance(it) => Action::Rebalance(Rebalance { max_moves: it.max_moves, at: it.at_revision }),
             Kind::PutSettings(it) => Action::PutSettings(PutSettings::from_message(it).within("put_settings")?),
             Kind::Sweep(it) => Action::Sweep(Sweep { gone: list("gone", it.gone).within("sweep")? }),
+            Kind::Adopt(it) => Action::Adopt(Adopt::from_message(it).within("adopt")?),
             Kind::Observe(it) => Action::Observe(Observe {
                 pool: name("observe.pool", it.pool)?,
                 entries: list("entries", it.entries).within("observe")?,
@@ -290,17 +293,7 @@ impl Wire for Owner {
         use v1::owner::{self, Owner as Kind};
         let owner = match self {
             Owner::Named { name, uid } => Kind::Named(owner::Named { name: string(name), uid: string(uid) }),
-            Owner::Pod(it) => Kind::Pod(owner::Pod {
-                pod: Some(v1::PodRef {
-                    namespace: string(&it.namespace),
-                    name: string(&it.name),
-                    uid: string(&it.uid),
-                    container_id: optional_string(it.container_id.as_ref()),
-                    interface: optional_string(it.interface.as_ref()),
-                }),
-                stateful_set: it.ordinal.as_ref().map(|(id, _)| id.to_message()),
-                ordinal: it.ordinal.as_ref().map_or(0, |(_, ordinal)| *ordinal),
-            }),
+            Owner::Pod(it) => Kind::Pod(pod_owner_message(it)),
         };
         v1::Owner { owner: Some(owner) }
     }
@@ -316,13 +309,34 @@ impl Wire for Owner {
     }
 }
 
-fn read_pod_owner(message: v1::owner::Pod) -> Result<PodOwner, Invalid> {
-    let PodRef { namespace, name, uid, container_id, interface } = field("pod", message.pod)?;
-    let id: Option<StatefulSetId> = optional("stateful_set", message.stateful_set)?;
-    if id.is_none() && message.ordinal != 0 {
-        return Err(Invalid::new("ordinal", message.ordinal, "0 without stateful_set"));
+/// The message of a Pod that holds, or is to hold, an address.
+pub(super) fn pod_owner_message(it: &PodOwner) -> v1::owner::Pod {
+    v1::owner::Pod {
+        pod: Some(v1::PodRef {
+            namespace: string(&it.namespace),
+            name: string(&it.name),
+            uid: string(&it.uid),
+            container_id: optional_string(it.container_id.as_ref()),
+            interface: optional_string(it.interface.as_ref()),
+        }),
+        stateful_set: it.ordinal.as_ref().map(|(id, _)| id.to_message()),
+        ordinal: it.ordinal.as_ref().map_or(0, |(_, ordinal)| *ordinal),
     }
-    Ok(PodOwner { namespace, name, uid, container_id, interface, ordinal: id.map(|id| (id, message.ordinal)) })
+}
+
+pub(super) fn read_pod_owner(message: v1::owner::Pod) -> Result<PodOwner, Invalid> {
+    let PodRef { namespace, name, uid, container_id, interface } = field("pod", message.pod)?;
+    let ordinal = read_ordinal(message.stateful_set, message.ordinal)?;
+    Ok(PodOwner { namespace, name, uid, container_id, interface, ordinal })
+}
+
+/// Whose ordinal something is, if it is one's.
+fn read_ordinal(set: Option<v1::StatefulSetId>, ordinal: u32) -> Result<Option<(StatefulSetId, u32)>, Invalid> {
+    let id: Option<StatefulSetId> = optional("stateful_set", set)?;
+    if id.is_none() && ordinal != 0 {
+        return Err(Invalid::new("ordinal", ordinal, "0 without stateful_set"));
+    }
+    Ok(id.map(|id| (id, ordinal)))
 }
 
 impl Wire for Grant {
@@ -498,10 +512,19 @@ impl Wire for Observed {
     type Message = v1::Observed;
 
     fn to_message(&self) -> v1::Observed {
-        v1::Observed { address: self.address.to_string(), owner: string(&self.owner) }
+        v1::Observed {
+            address: self.address.to_string(),
+            owner: string(&self.owner),
+            stateful_set: self.ordinal.as_ref().map(|(id, _)| id.to_message()),
+            ordinal: self.ordinal.as_ref().map_or(0, |(_, ordinal)| *ordinal),
+        }
     }
 
     fn from_message(message: v1::Observed) -> Result<Observed, Invalid> {
-        Ok(Observed { address: address("address", &message.address)?, owner: text("owner", message.owner)? })
+        Ok(Observed {
+            address: address("address", &message.address)?,
+            owner: text("owner", message.owner)?,
+            ordinal: read_ordinal(message.stateful_set, message.ordinal)?,
+        })
     }
 }

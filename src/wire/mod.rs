@@ -4,6 +4,7 @@
 //! either gives the ledger's type or an [`Invalid`] that names the field by its path; it never panics, whatever
 //! the bytes were. What a message may say but the ledger's rules refuse is not judged here.
 
+mod adopt;
 mod change;
 mod command;
 mod outcome;

@@ -1,6 +1,7 @@
 //! What commands came to.
 
 use holdfast_api::v1;
+use holdfast_statemachine::adopt::{Conflict, Mode};
 use holdfast_statemachine::outcome::{Granted, Move, Note, PoolRoom};
 use holdfast_statemachine::row::Policy;
 use holdfast_statemachine::{Name, Outcome, Rejection, Source};
@@ -117,6 +118,7 @@ impl Wire for Note {
             }
             Note::LeftAlone { objects } => Kind::LeftAlone(note::LeftAlone { objects: *objects }),
             Note::Retired { held } => Kind::Retired(note::Retired { held: *held }),
+            Note::Conflict(conflict) => Kind::Conflict(conflict.to_message()),
         };
         v1::Note { note: Some(kind) }
     }
@@ -133,6 +135,7 @@ impl Wire for Note {
             Kind::CapacityClamped(note) => Note::CapacityClamped { asked: note.asked, used: note.used },
             Kind::LeftAlone(note) => Note::LeftAlone { objects: note.objects },
             Kind::Retired(note) => Note::Retired { held: note.held },
+            Kind::Conflict(note) => Note::Conflict(Conflict::from_message(note).within("conflict")?),
         })
     }
 }
@@ -198,6 +201,14 @@ fn reason(rejection: &Rejection) -> v1::rejection::Reason {
         Rejection::PlacementsChanged { at, changed } => {
             Reason::PlacementsChanged(message::PlacementsChanged { at_revision: *at, changed_revision: *changed })
         }
+        Rejection::NotAdopted => Reason::NotAdopted(()),
+        Rejection::NotAdopting => Reason::NotAdopting(()),
+        Rejection::OtherMode { recorded, asked } => {
+            Reason::OtherMode(message::OtherMode { recorded: recorded.to_message(), asked: asked.to_message() })
+        }
+        Rejection::Mode { mode, what, why } => {
+            Reason::Mode(message::ModeForbids { mode: mode.to_message(), what: string(what), why: string(why) })
+        }
         Rejection::Policy { policy, what } => {
             Reason::Policy(message::PolicyForbids { policy: policy.to_message(), what: string(what) })
         }
@@ -255,6 +266,17 @@ fn read_reason(reason: v1::rejection::Reason) -> Result<Rejection, Invalid> {
         Reason::PlacementsChanged(it) => {
             Rejection::PlacementsChanged { at: it.at_revision, changed: it.changed_revision }
         }
+        Reason::NotAdopted(()) => Rejection::NotAdopted,
+        Reason::NotAdopting(()) => Rejection::NotAdopting,
+        Reason::OtherMode(it) => Rejection::OtherMode {
+            recorded: Mode::from_message(it.recorded).within("other_mode.recorded")?,
+            asked: Mode::from_message(it.asked).within("other_mode.asked")?,
+        },
+        Reason::Mode(it) => Rejection::Mode {
+            mode: Mode::from_message(it.mode).within("mode.mode")?,
+            what: Name::from(it.what),
+            why: Name::from(it.why),
+        },
         Reason::Policy(it) => Rejection::Policy {
             policy: Policy::from_message(it.policy).within("policy.policy")?,
             what: Name::from(it.what),

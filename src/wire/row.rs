@@ -33,6 +33,7 @@ pub fn row_message(key: &Key, row: &Row) -> Result<v1::Row, Mismatch> {
         (Key::Egress(name), Row::Egress(row)) => Kind::Egress(egress_message(name, row)),
         (Key::Placement(address), Row::Placement(row)) => Kind::Placement(placement_message(*address, row)),
         (Key::Node(name), Row::Node(row)) => Kind::Node(node_message(name, row)),
+        (Key::Adoption, Row::Adoption(row)) => Kind::Adoption(super::adopt::adoption_message(row)),
         _ => return Err(Mismatch(key.clone())),
     };
     Ok(v1::Row { row: Some(kind) })
@@ -56,6 +57,7 @@ pub fn read_row(message: v1::Row) -> Result<(Key, Row), Invalid> {
         Kind::Egress(it) => read_egress(it).within("egress"),
         Kind::Placement(it) => read_placement(it).within("placement"),
         Kind::Node(it) => read_node(it).within("node"),
+        Kind::Adoption(it) => super::adopt::read_adoption(it).within("adoption"),
     }
 }
 

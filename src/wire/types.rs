@@ -264,6 +264,7 @@ impl Wire for Waiting {
                 by: Some(by.to_message()),
                 held: *held,
             }),
+            Waiting::NotAdopted => Reason::NotAdopted(()),
         };
         v1::Waiting { reason: Some(reason) }
     }
@@ -304,6 +305,7 @@ impl Wire for Waiting {
                 by: field("by", held.by).within("range_still_held")?,
                 held: held.held,
             },
+            Reason::NotAdopted(()) => Waiting::NotAdopted,
         })
     }
 }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::adopt::{Conflict, Mode};
 use crate::command::{ObjectId, StatefulSetId};
 use crate::outcome::Waiting;
 use crate::row::{Holder, PodRef, PoolId};
@@ -175,6 +176,18 @@ pub enum Event {
     },
     /// Settings changed.
     Settings,
+    /// The adoption of what the API says began.
+    AdoptionBegun {
+        /// Whose rules the group lives by from now on.
+        mode: Mode,
+    },
+    /// Something that the API says is not so in the ledger.
+    Conflict(Conflict),
+    /// All that the API says is adopted.
+    AdoptionEnded {
+        /// How many conflicts there were.
+        conflicts: u64,
+    },
 }
 
 /// Why an Egress address moved or left its Node.

@@ -10,6 +10,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::adopt::Adopt;
 use crate::row::{Policy, PoolId, PoolKind};
 use crate::{Millis, Name, Revision};
 
@@ -98,6 +99,8 @@ pub enum Action {
     Sweep(Sweep),
     /// What an observer saw in a pool that others allocate from too.
     Observe(Observe),
+    /// Makes what an API already says the ledger's state: before anything else on a first start.
+    Adopt(Adopt),
 }
 
 /// A StatefulSet's identity; also that of its reservation.
@@ -511,4 +514,6 @@ pub struct Observed {
     pub address: IpAddr,
     /// Its owner, as that allocator writes it.
     pub owner: Name,
+    /// The ordinal that it is reserved for, if it is reserved for a StatefulSet.
+    pub ordinal: Option<(StatefulSetId, u32)>,
 }

@@ -8,6 +8,7 @@
 //! apply the same entries must hold the same rows, byte for byte.
 
 pub mod address;
+pub mod adopt;
 pub mod change;
 pub mod codec;
 pub mod command;
@@ -25,6 +26,7 @@ pub mod tables;
 use std::sync::Arc;
 
 pub use address::{Family, Range};
+pub use adopt::{Adopt, Conflict, Mode};
 pub use change::{Cause, Change, Event};
 pub use command::{Action, Command, Entry, Source};
 pub use ledger::{Applied, Ledger};

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::adopt::{Conflict, Mode};
 use crate::command::{Source, StatefulSetId};
 use crate::row::{Holder, PoolId};
 use crate::{Family, Name, Range, Revision};
@@ -90,6 +91,8 @@ pub enum Note {
         /// How many.
         held: u64,
     },
+    /// Something adopted contradicts what is held already.
+    Conflict(Conflict),
 }
 
 /// Why something declared is recorded but not in force. The ledger retries it by itself.
@@ -153,6 +156,8 @@ pub enum Waiting {
         /// How many are held there.
         held: u64,
     },
+    /// Addresses are chosen when all that the API says is adopted.
+    NotAdopted,
 }
 
 /// How much room a request found in a pool.
@@ -293,6 +298,30 @@ pub enum Rejection {
         /// What was asked.
         what: Name,
     },
+    /// What the API says is not adopted whole yet: until then no address is chosen.
+    #[error("what the API already says is not adopted yet: no address is chosen before the end of that")]
+    NotAdopted,
+    /// No adoption is in progress.
+    #[error("no adoption is in progress")]
+    NotAdopting,
+    /// The group began in another mode, and keeps it.
+    #[error("the group began in mode {recorded} and keeps it: mode {asked} is another group")]
+    OtherMode {
+        /// The mode that it began with.
+        recorded: Mode,
+        /// The mode asked for.
+        asked: Mode,
+    },
+    /// The group's mode does not allow it.
+    #[error("mode {mode} does not allow {what}: {why}")]
+    Mode {
+        /// The mode.
+        mode: Mode,
+        /// What was asked.
+        what: Name,
+        /// Why not.
+        why: Name,
+    },
 }
 
 fn pool_names(pools: &[PoolId]) -> String {
@@ -317,6 +346,10 @@ impl Rejection {
             Rejection::NoRoom { .. } => "NoRoom",
             Rejection::PlacementsChanged { .. } => "PlacementsChanged",
             Rejection::Policy { .. } => "Policy",
+            Rejection::NotAdopted => "NotAdopted",
+            Rejection::NotAdopting => "NotAdopting",
+            Rejection::OtherMode { .. } => "OtherMode",
+            Rejection::Mode { .. } => "Mode",
         }
     }
 }
@@ -333,6 +366,7 @@ impl Waiting {
             Waiting::FixedAddressMissing { .. } => "FixedAddressMissing",
             Waiting::PoolOverlap { .. } => "PoolOverlap",
             Waiting::RangeStillHeld { .. } => "RangeStillHeld",
+            Waiting::NotAdopted => "NotAdopted",
         }
     }
 }
@@ -370,6 +404,7 @@ impl std::fmt::Display for Waiting {
             Waiting::RangeStillHeld { address, by, held } => {
                 write!(f, "{held} addresses outside the new ranges are held, the lowest is {address}, by {by}")
             }
+            Waiting::NotAdopted => f.write_str("no address is chosen before all that the API says is adopted"),
         }
     }
 }

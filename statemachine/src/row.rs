@@ -1,11 +1,12 @@
 //! The ledger's rows: all that is stored, and the keys that it is stored under.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::adopt::{Conflict, Mode};
 use crate::command::{ObjectId, PutPool, ReserveSpec, Retention, Source, StatefulSetId};
 use crate::outcome::Waiting;
 use crate::{Millis, Name, Range, Revision};
@@ -75,6 +76,8 @@ pub enum Key {
     Placement(IpAddr),
     /// A [`NodeRow`].
     Node(Name),
+    /// The one [`AdoptionRow`], if an adoption was ever begun.
+    Adoption,
 }
 
 /// One row. The variant always agrees with that of its [`Key`].
@@ -102,6 +105,8 @@ pub enum Row {
     Placement(PlacementRow),
     /// See [`Key::Node`].
     Node(NodeRow),
+    /// See [`Key::Adoption`].
+    Adoption(AdoptionRow),
 }
 
 /// When a row last changed.
@@ -389,6 +394,28 @@ pub struct NodeRow {
     pub drained: bool,
     /// When any of the above last changed.
     pub stamp: Stamp,
+}
+
+/// How the adoption of what an API already said went.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AdoptionRow {
+    /// Whose rules the group lives by.
+    pub mode: Mode,
+    /// All is told.
+    pub complete: bool,
+    /// The first [`AdoptionRow::CONFLICTS_MAX`] conflicts.
+    pub conflicts: Vec<Conflict>,
+    /// How many there were.
+    pub conflicts_total: u64,
+    /// Fingerprints of those beyond the first, until all is told: none counts twice.
+    pub others: BTreeSet<u64>,
+    /// When any of the above last changed.
+    pub stamp: Stamp,
+}
+
+impl AdoptionRow {
+    /// Most conflicts that are kept whole.
+    pub const CONFLICTS_MAX: usize = 256;
 }
 
 impl Row {

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use crate::Name;
 use crate::command::StatefulSetId;
 use crate::row::{
-    Clock, CoolingRow, EgressRow, GrantRow, Key, NodeRow, OrdinalRow, PlacementRow, PoolId, PoolRow, ReservationRow,
-    RetiredRow, Row, Settings, Stamp,
+    AdoptionRow, Clock, CoolingRow, EgressRow, GrantRow, Key, NodeRow, OrdinalRow, PlacementRow, PoolId, PoolRow,
+    ReservationRow, RetiredRow, Row, Settings, Stamp,
 };
 
 /// All rows. Read freely; changed only through its methods, which note what was touched.
@@ -24,6 +24,7 @@ pub struct Tables {
     egresses: BTreeMap<Name, EgressRow>,
     placements: BTreeMap<IpAddr, PlacementRow>,
     nodes: BTreeMap<Name, NodeRow>,
+    adoption: Option<AdoptionRow>,
     touched: BTreeSet<Key>,
 }
 
@@ -89,6 +90,16 @@ impl Tables {
         self.touched.insert(Key::Settings);
     }
 
+    /// How the adoption of what an API already said went, if one was ever begun.
+    pub fn adoption(&self) -> Option<&AdoptionRow> {
+        self.adoption.as_ref()
+    }
+
+    pub(crate) fn put_adoption(&mut self, row: AdoptionRow) {
+        self.adoption = Some(row);
+        self.touched.insert(Key::Adoption);
+    }
+
     /// Notes when an address of a pool was last granted, bound or freed.
     pub(crate) fn use_pool(&mut self, id: &PoolId, stamp: Stamp) {
         if let Some(row) = self.pools.get_mut(id) {
@@ -119,6 +130,7 @@ impl Tables {
             Key::Egress(name) => self.egresses.get(name).cloned().map(Row::Egress),
             Key::Placement(address) => self.placements.get(address).cloned().map(Row::Placement),
             Key::Node(name) => self.nodes.get(name).cloned().map(Row::Node),
+            Key::Adoption => self.adoption.clone().map(Row::Adoption),
         }
     }
 
@@ -136,6 +148,7 @@ impl Tables {
             .chain(self.egresses.iter().map(|(k, r)| (Key::Egress(k.clone()), Row::Egress(r.clone()))))
             .chain(self.placements.iter().map(|(k, r)| (Key::Placement(*k), Row::Placement(r.clone()))))
             .chain(self.nodes.iter().map(|(k, r)| (Key::Node(k.clone()), Row::Node(r.clone()))))
+            .chain(self.adoption.iter().map(|r| (Key::Adoption, Row::Adoption(r.clone()))))
     }
 
     /// Puts a row back as it was stored. `false` if key and row do not belong together.
@@ -157,6 +170,7 @@ impl Tables {
             (Key::Egress(key), Row::Egress(row)) => drop(self.egresses.insert(key, row)),
             (Key::Placement(key), Row::Placement(row)) => drop(self.placements.insert(key, row)),
             (Key::Node(key), Row::Node(row)) => drop(self.nodes.insert(key, row)),
+            (Key::Adoption, Row::Adoption(row)) => self.adoption = Some(row),
             _ => return false,
         }
         true

@@ -110,6 +110,8 @@ fn keys() {
 #[test]
 fn rows() {
     covers(&samples::rows(), samples::ROWS);
+    let reasons: Vec<_> = samples::conflicts().into_iter().map(|conflict| conflict.why).collect();
+    covers(&reasons, samples::CONFLICTS);
     check("row.hex", Kind::Row, &named(samples::rows()));
 }
 

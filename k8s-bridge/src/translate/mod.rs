@@ -22,6 +22,7 @@ use std::fmt;
 use holdfast_statemachine::command::{
     DeleteEgress, DeleteNode, DeletePool, ObjectId, OwnerRef, ReleaseGrant, ReleaseReservation, StatefulSetId,
 };
+use holdfast_statemachine::row::{Holder, ReservationRow};
 use holdfast_statemachine::{Action, Command, Name, PoolId, PoolKind, Source, Tables};
 
 pub use pod::is_gone as pod_is_gone;
@@ -159,7 +160,7 @@ pub fn gone(tables: &Tables, source: &Source, declared: &BTreeMap<ObjectId, Name
     let reservations = tables
         .reservations()
         .iter()
-        .filter(|(_, row)| row.spec.is_some())
+        .filter(|(id, row)| row.spec.is_some() || is_adopted(tables, id, row))
         .map(|(id, row)| (&row.source, ObjectId::Reservation(id.clone()), &row.uid));
     let egresses = tables.egresses().iter().map(|(name, row)| (&row.source, ObjectId::Egress(name.clone()), &row.uid));
     let nodes = tables.nodes().iter().map(|(name, row)| (&row.source, ObjectId::Node(name.clone()), &row.uid));
@@ -167,14 +168,23 @@ pub fn gone(tables: &Tables, source: &Source, declared: &BTreeMap<ObjectId, Name
         let pod = &bound.pod;
         (&bound.source, ObjectId::Pod(pod.namespace.clone(), pod.name.clone()), &pod.uid)
     });
-    pools
-        .chain(reservations)
-        .chain(egresses)
-        .chain(nodes)
-        .chain(pods)
+    let outside = tables.grants().values().filter_map(|grant| match &grant.holder {
+        Holder::Pod { pod, source } => Some((source, ObjectId::Pod(pod.namespace.clone(), pod.name.clone()), &pod.uid)),
+        _ => None,
+    });
+    let all = pools.chain(reservations).chain(egresses).chain(nodes).chain(pods).chain(outside);
+    // Once each, though a Pod can be bound and hold several addresses.
+    let gone: BTreeSet<(ObjectId, Name)> = all
         .filter(|(of, id, _)| *of == source && !declared.contains_key(id))
         .map(|(_, id, uid)| (id, uid.clone()))
-        .collect()
+        .collect();
+    gone.into_iter().collect()
+}
+
+/// Whether a reservation was adopted and never declared: an ordinal of it is kept though nothing wants it.
+fn is_adopted(tables: &Tables, id: &StatefulSetId, row: &ReservationRow) -> bool {
+    let mut ordinals = tables.ordinals().range((id.clone(), 0)..=(id.clone(), u32::MAX));
+    !row.uid.is_empty() && ordinals.any(|(_, row)| row.pod.is_none() && row.retained_until.is_none())
 }
 
 /// The commands that delete these objects, each only with the UID given. Egresses first, so that none is moved on

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use holdfast_api::{Client, ClientError, v1};
-use holdfast_statemachine::Action;
+use holdfast_statemachine::{Action, Adopt};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -95,6 +95,8 @@ async fn what_makes_no_sense_is_named_by_its_path() {
 
     let told = client.propose(v1::ProposeRequest { source: "kubernetes".into(), ..propose(&[pool()]) }).await;
     assert_eq!(told, invalid("source", "kubernetes", "api, or manifests: and a name"));
+    let told = client.propose(propose(&[pool(), Action::Adopt(Adopt::End)])).await;
+    assert_eq!(told, invalid("commands[1].adopt", "adopt", "any other command"));
     let told = client.propose(propose(&vec![pool(); 1_001])).await;
     assert_eq!(told, invalid("commands", "1001 items", "1 to 1000 items"));
     let told = client.propose(propose(&[])).await;

@@ -9,6 +9,7 @@ use super::search::Ask;
 use super::waiting::Wait;
 use super::{Ledger, malformed, same_source};
 use crate::Name;
+use crate::adopt::{Conflict, ConflictReason};
 use crate::change::{Event, MoveReason};
 use crate::command::{Contiguity, DeleteEgress, EgressItem, ObjectId, PutEgress, Source};
 use crate::outcome::{Outcome, Rejection, Waiting};
@@ -50,11 +51,14 @@ pub(super) fn external(name: &Name) -> PoolId {
 }
 
 /// What an item becomes when it is put again: it keeps what it has if its pool and what it asks for are the same.
-fn matched(old: Option<&EgressRow>, item: &EgressItem) -> (EgressItemRow, bool) {
-    let fresh = EgressItemRow { pool: item.pool.clone(), asked: item.address, chosen: None, waiting: None };
+/// `chosen`: addresses that are not asked for, though they are named.
+fn matched(old: Option<&EgressRow>, item: &EgressItem, chosen: &[IpAddr]) -> (EgressItemRow, bool) {
+    let was_chosen = item.pool.is_some() && item.address.is_some_and(|address| chosen.contains(&address));
+    let (of_ledger, asked) = if was_chosen { (item.address, None) } else { (None, item.address) };
+    let fresh = EgressItemRow { pool: item.pool.clone(), asked, chosen: of_ledger, waiting: None };
     let before = old.into_iter().flat_map(|row| &row.items).find(|old| old.pool == item.pool && old.pool.is_some());
     match before {
-        Some(before) if item.address.is_none_or(|a| before.chosen == Some(a)) && before.asked.is_none() => {
+        Some(before) if asked.is_none_or(|a| before.chosen == Some(a)) && before.asked.is_none() => {
             (before.clone(), true)
         }
         Some(before) if before.asked.is_some() && before.asked == item.address => (before.clone(), true),
@@ -64,8 +68,45 @@ fn matched(old: Option<&EgressRow>, item: &EgressItem) -> (EgressItemRow, bool) 
     }
 }
 
+/// An item as it is recorded before it is served: what was chosen for it is not its own yet.
+fn declared(item: &EgressItemRow, kept: bool) -> EgressItemRow {
+    if kept || item.pool.is_none() { item.clone() } else { EgressItemRow { chosen: None, ..item.clone() } }
+}
+
 impl Ledger {
     pub(super) fn put_egress(&mut self, source: &Source, put: &PutEgress) -> Result<Outcome, Rejection> {
+        let mut outcome = Outcome::default();
+        self.declare_egress(source, put, &[], &mut outcome)?;
+        Ok(outcome)
+    }
+
+    /// Records an Egress with what it has. What of that cannot be: as many conflicts.
+    pub(super) fn adopt_egress(&mut self, source: &Source, put: &PutEgress, chosen: &[IpAddr]) -> Vec<Conflict> {
+        let conflict = |pool: &Name, address, why| {
+            let claimed_by = Holder::Egress { name: put.name.clone() };
+            Conflict { address, pool: external(pool), claimed_by, why }
+        };
+        let named = put.items.iter().filter_map(|item| Some((item.pool.as_ref()?, item.address?)));
+        match self.declare_egress(source, put, chosen, &mut Outcome::default()) {
+            Ok(unmet) => {
+                let reason = |address| unmet.iter().find(|(unmet, _)| *unmet == address).map(|(_, why)| why.clone());
+                named.filter_map(|(pool, address)| Some(conflict(pool, address, reason(address)?))).collect()
+            }
+            Err(refused) => {
+                let why = ConflictReason::Refused { code: refused.code().into() };
+                named.map(|(pool, address)| conflict(pool, address, why.clone())).collect()
+            }
+        }
+    }
+
+    /// The addresses that it named and that were not to be had, and why.
+    fn declare_egress(
+        &mut self,
+        source: &Source,
+        put: &PutEgress,
+        chosen: &[IpAddr],
+        outcome: &mut Outcome,
+    ) -> Result<Vec<(IpAddr, ConflictReason)>, Rejection> {
         check_egress(put)?;
         let mut old = self.tables.egresses().get(&put.name).cloned();
         if let Some(row) = &old {
@@ -75,7 +116,8 @@ impl Ledger {
                 old = None;
             }
         }
-        let items: Vec<(EgressItemRow, bool)> = put.items.iter().map(|item| matched(old.as_ref(), item)).collect();
+        let items: Vec<(EgressItemRow, bool)> =
+            put.items.iter().map(|item| matched(old.as_ref(), item, chosen)).collect();
         if let Some(row) = &old {
             let same = row.items.len() == items.len()
                 && row.items.iter().zip(&items).all(|(before, (after, kept))| {
@@ -83,10 +125,10 @@ impl Ledger {
                     (*kept || is_static) && before.pool == after.pool
                 });
             if same && row.plural == put.plural && row.rest == put.rest {
-                return Ok(Outcome::default());
+                return Ok(Vec::new());
             }
         }
-        Ok(self.redeclare(source, put, old, &items))
+        Ok(self.redeclare(source, put, old, &items, outcome))
     }
 
     fn redeclare(
@@ -95,7 +137,8 @@ impl Ledger {
         put: &PutEgress,
         old: Option<EgressRow>,
         items: &[(EgressItemRow, bool)],
-    ) -> Outcome {
+        outcome: &mut Outcome,
+    ) -> Vec<(IpAddr, ConflictReason)> {
         let stamp = self.emit(Event::Put(ObjectId::Egress(put.name.clone())));
         let created = match &old {
             Some(row) => row.created.clone(),
@@ -117,20 +160,23 @@ impl Ledger {
             uid: put.uid.clone(),
             created,
             plural: put.plural,
-            items: items.iter().map(|(item, _)| item.clone()).collect(),
+            items: items.iter().map(|(item, kept)| declared(item, *kept)).collect(),
             rest: put.rest.clone(),
             stamp: self.last_stamp(),
         };
         self.tables.put_egress(put.name.clone(), row);
-        let mut outcome = Outcome::default();
+        let mut unmet = Vec::new();
         for (position, (item, kept)) in (0u32..).zip(items) {
             if *kept && let Some(address) = item.granted() {
                 self.schedule(&put.name, position, address);
             } else if item.pool.is_some() {
-                self.serve_item(&put.name, position, &mut outcome);
+                let was_chosen = item.chosen.filter(|_| !*kept);
+                let waiting = self.serve_item(&put.name, position, was_chosen, outcome);
+                let why = waiting.as_ref().and_then(ConflictReason::of);
+                unmet.extend(item.asked.or(was_chosen).zip(why));
             }
         }
-        outcome
+        unmet
     }
 
     fn creation_key(&self, put: &PutEgress, stamp: Stamp) -> CreationKey {
@@ -157,9 +203,16 @@ impl Ledger {
     }
 
     /// Grants an item its address, or records what it waits for.
-    fn serve_item(&mut self, name: &Name, position: u32, outcome: &mut Outcome) {
-        let Some(item) = self.item(name, position) else { return };
-        match self.find_for_item(name, &item) {
+    /// `was_chosen`: the address that it has as one that was chosen for it, if it is to be had. What kept it from that.
+    fn serve_item(
+        &mut self,
+        name: &Name,
+        position: u32,
+        was_chosen: Option<IpAddr>,
+        outcome: &mut Outcome,
+    ) -> Option<Waiting> {
+        let item = self.item(name, position)?;
+        match self.find_for_item(name, &item, was_chosen) {
             Ok((pool, address)) => {
                 outcome.notes.extend(self.notes_on(&OwnerKey::Egress(name.clone()), &pool, address));
                 let stamp = self.grant(address, &pool, Holder::Egress { name: name.clone() });
@@ -173,9 +226,13 @@ impl Ledger {
                 };
                 self.set_item(name, position, EgressItemRow { chosen, waiting: None, ..item }, stamp);
                 self.schedule(name, position, address);
+                None
             }
             Err(waiting) => {
-                self.set_item_waiting(name, position, waiting);
+                let known = !matches!(waiting, Waiting::UnknownPool { .. });
+                let recorded = if was_chosen.is_some() && known { Waiting::NotAdopted } else { waiting.clone() };
+                self.set_item_waiting(name, position, recorded);
+                Some(waiting)
             }
         }
     }
@@ -200,13 +257,18 @@ impl Ledger {
         self.set_item(name, position, item, stamp);
     }
 
-    fn find_for_item(&mut self, name: &Name, item: &EgressItemRow) -> Result<(PoolId, IpAddr), Waiting> {
+    fn find_for_item(
+        &mut self,
+        name: &Name,
+        item: &EgressItemRow,
+        was_chosen: Option<IpAddr>,
+    ) -> Result<(PoolId, IpAddr), Waiting> {
         let pool = item.pool.as_ref().map(external).into_iter().collect::<Vec<_>>();
         let known = pool.iter().all(|pool| self.tables.pools().contains_key(pool));
         let Some(first) = pool.first().filter(|_| known).cloned() else {
             return Err(Waiting::UnknownPool { pools: pool });
         };
-        if let Some(address) = item.asked {
+        if let Some(address) = item.asked.or(was_chosen) {
             if !self.is_live(&first, address) {
                 return Err(Waiting::AddressOutside { address, pools: pool });
             }
@@ -214,6 +276,9 @@ impl Ledger {
                 return Err(Waiting::AddressHeld { address, by: grant.holder.clone() });
             }
             return Ok((first, address));
+        }
+        if self.adopting() {
+            return Err(Waiting::NotAdopted);
         }
         let owner = OwnerKey::Egress(name.clone());
         let ask = Ask { owner: &owner, pools: &pool, count: 1, headroom: 0, contiguity: Contiguity::Preferred };
@@ -227,15 +292,23 @@ impl Ledger {
     }
 
     pub(super) fn can_grant_item(&mut self, name: &Name, position: u32) -> bool {
-        self.item(name, position).is_some_and(|item| self.find_for_item(name, &item).is_ok())
+        self.item(name, position).is_some_and(|item| self.find_for_item(name, &item, None).is_ok())
     }
 
     pub(super) fn retry_item(&mut self, name: &Name, position: u32) -> bool {
         let can = self.can_grant_item(name, position);
         if can {
-            self.serve_item(name, position, &mut Outcome::default());
+            self.serve_item(name, position, None, &mut Outcome::default());
         }
         can
+    }
+
+    /// An adoption has ended: the item is served, or told what it waits for now if that was the end.
+    pub(super) fn retry_item_at_the_end(&mut self, name: &Name, position: u32) {
+        let waiting = self.item(name, position).and_then(|item| item.waiting);
+        if waiting.is_some_and(|(_, waiting)| waiting == Waiting::NotAdopted) || self.can_grant_item(name, position) {
+            self.serve_item(name, position, None, &mut Outcome::default());
+        }
     }
 
     fn item(&self, name: &Name, position: u32) -> Option<EgressItemRow> {
@@ -297,7 +370,7 @@ impl Ledger {
     /// Serves items that lost what they had.
     pub(super) fn serve_items(&mut self, items: Vec<(Name, u32)>) {
         for (name, position) in items {
-            self.serve_item(&name, position, &mut Outcome::default());
+            self.serve_item(&name, position, None, &mut Outcome::default());
         }
     }
 

@@ -1,5 +1,6 @@
 //! Grants to owners other than reservations and Egresses: machines, people, Pods without an ordinal.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::holding::OwnerKey;
@@ -21,14 +22,22 @@ pub(super) fn owner_text(owner: &Owner) -> String {
     }
 }
 
-fn check_grant(grant: &Grant) -> Result<(), Rejection> {
-    match &grant.owner {
+pub(super) fn check_owner(owner: &Owner) -> Result<(), Rejection> {
+    match owner {
         Owner::Named { name, .. } if name.is_empty() || name.len() > MAX_OWNER => {
-            return Err(malformed("owner.name", name, "1 to 512 bytes"));
+            Err(malformed("owner.name", name, "1 to 512 bytes"))
         }
-        Owner::Pod(pod) if pod.uid.is_empty() => return Err(malformed("owner.pod.uid", "", "the Pod's UID")),
-        Owner::Named { .. } | Owner::Pod(_) => {}
+        Owner::Named { .. } => Ok(()),
+        Owner::Pod(pod) => check_pod(pod),
     }
+}
+
+pub(super) fn check_pod(pod: &PodOwner) -> Result<(), Rejection> {
+    if pod.uid.is_empty() { Err(malformed("owner.pod.uid", "", "the Pod's UID")) } else { Ok(()) }
+}
+
+fn check_grant(grant: &Grant) -> Result<(), Rejection> {
+    check_owner(&grant.owner)?;
     if let Owner::Pod(PodOwner { ordinal: Some(_), .. }) = grant.owner {
         return Ok(());
     }
@@ -45,7 +54,7 @@ fn check_grant(grant: &Grant) -> Result<(), Rejection> {
     Ok(())
 }
 
-fn holder(owner: &Owner, source: &Source) -> Holder {
+pub(super) fn holder(owner: &Owner, source: &Source) -> Holder {
     match owner {
         Owner::Named { name, uid } => Holder::Named { name: name.clone(), uid: uid.clone(), source: source.clone() },
         Owner::Pod(pod) => Holder::Pod {
@@ -68,6 +77,11 @@ fn identity(holder: &Holder) -> Option<(&Name, &Source)> {
         Holder::Pod { pod, source } => Some((&pod.uid, source)),
         Holder::Ordinal { .. } | Holder::Egress { .. } | Holder::Observed { .. } => None,
     }
+}
+
+/// Whether both are one owner: of one name and one UID.
+pub(super) fn same(a: &Holder, b: &Holder) -> bool {
+    OwnerKey::of(a) == OwnerKey::of(b) && identity(a).is_some() && identity(a).unzip().0 == identity(b).unzip().0
 }
 
 impl Ledger {
@@ -107,20 +121,24 @@ impl Ledger {
     }
 
     /// What an owner holds, ascending.
-    fn held_by(&self, owner: &OwnerKey) -> Vec<(IpAddr, GrantRow)> {
-        let addresses = self.owned.get(owner).map(|pair| pair.addresses());
-        let row = |address: IpAddr| self.tables.grants().get(&address).map(|row| (address, row.clone()));
-        addresses.into_iter().flatten().filter_map(row).collect()
+    pub(super) fn held_by(&self, owner: &OwnerKey) -> Vec<(IpAddr, GrantRow)> {
+        let addresses = self.owned.get(owner).into_iter().flatten();
+        let row = |address: &IpAddr| self.tables.grants().get(address).map(|row| (*address, row.clone()));
+        addresses.filter_map(row).collect()
     }
 
     /// Whether what an owner holds is what is asked for.
     fn still_fits(&self, held: &[(IpAddr, GrantRow)], pools: &[PoolId], asked: &[IpAddr]) -> Result<(), Rejection> {
-        let wrong = held.iter().find(|(address, row)| {
+        let fits = |(address, row): &(IpAddr, GrantRow)| {
             let by_name = asked.iter().find(|other| Family::of(**other) == Family::of(*address));
-            !pools.contains(&row.pool)
-                || !self.is_live(&row.pool, *address)
-                || by_name.is_some_and(|other| other != address)
-        });
+            pools.contains(&row.pool)
+                && self.is_live(&row.pool, *address)
+                && by_name.is_none_or(|other| other == address)
+        };
+        // Of several of one family, as only adoption gives them, one that fits is enough.
+        let fitting: BTreeSet<Family> =
+            held.iter().filter(|one| fits(one)).map(|(address, _)| Family::of(*address)).collect();
+        let wrong = held.iter().find(|(address, _)| !fitting.contains(&Family::of(*address)));
         let missing = pools.iter().any(|pool| {
             let family = self.family_of(pool);
             !held.iter().any(|(address, _)| Some(Family::of(*address)) == family)

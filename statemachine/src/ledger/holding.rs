@@ -1,7 +1,7 @@
 //! Who holds which address: granting, passing on, freeing, cooling, and the headroom behind a block.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use super::{BadRow, Deadline, Ledger};
 use crate::address::{number, offset};
@@ -30,35 +30,6 @@ impl OwnerKey {
             Holder::Egress { name } => OwnerKey::Egress(name.clone()),
             Holder::Observed { .. } => OwnerKey::Observed,
         }
-    }
-}
-
-/// At most one address of each family.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Pair {
-    v4: Option<Ipv4Addr>,
-    v6: Option<Ipv6Addr>,
-}
-
-impl Pair {
-    pub(super) fn addresses(self) -> impl Iterator<Item = IpAddr> {
-        self.v4.map(IpAddr::V4).into_iter().chain(self.v6.map(IpAddr::V6))
-    }
-
-    fn insert(&mut self, address: IpAddr) {
-        match address {
-            IpAddr::V4(address) => self.v4 = Some(address),
-            IpAddr::V6(address) => self.v6 = Some(address),
-        }
-    }
-
-    /// Whether nothing is left.
-    fn remove(&mut self, address: IpAddr) -> bool {
-        match address {
-            IpAddr::V4(_) => self.v4 = None,
-            IpAddr::V6(_) => self.v6 = None,
-        }
-        *self == Pair::default()
     }
 }
 
@@ -290,8 +261,11 @@ impl Ledger {
                 let owner = OwnerKey::of(holder);
                 if held {
                     self.owned.entry(owner).or_default().insert(address);
-                } else if self.owned.get_mut(&owner).is_some_and(|pair| pair.remove(address)) {
-                    self.owned.remove(&owner);
+                } else if let Some(addresses) = self.owned.get_mut(&owner) {
+                    addresses.remove(&address);
+                    if addresses.is_empty() {
+                        self.owned.remove(&owner);
+                    }
                 }
             }
         }

@@ -1,9 +1,10 @@
 //! The ledger: its rows, what is derived from them, and the one function that changes both.
 //!
 //! `docs/rules.md` says what each command does. One file a subject: `pools`, `reservations` (and `plan`, what
-//! one would be given), `grants`, `egresses`, `nodes`, with `holding` (who holds what), `search` (which
+//! one would be given), `grants`, `egresses`, `nodes`, `adopt`, with `holding` (who holds what), `search` (which
 //! address), `waiting` (who is tried when something is freed) below them.
 
+mod adopt;
 mod check;
 mod egresses;
 mod grants;
@@ -27,12 +28,12 @@ use crate::change::{Cause, Change, Event};
 use crate::command::{Action, Command, Entry, Grant, Owner, OwnerRef, PodOwner, Reserve, Source, StatefulSetId};
 use crate::free_space::FreeSpace;
 use crate::outcome::{Outcome, Rejection};
-use crate::row::{Clock, Holder, Key, Policy, PoolId, Row, Stamp};
+use crate::row::{Clock, Holder, Key, Policy, PoolId, Row, Settings, Stamp};
 use crate::scheduler::Scheduler;
 use crate::tables::Tables;
 use crate::{Family, Millis, Name, Range, Revision};
 
-use holding::{Holdings, OwnerKey, Pair};
+use holding::{Holdings, OwnerKey};
 use waiting::Waiters;
 
 pub use check::Violation;
@@ -50,7 +51,7 @@ pub struct Ledger {
     /// What each reservation holds.
     holdings: BTreeMap<StatefulSetId, Holdings>,
     /// What each other owner holds.
-    owned: BTreeMap<OwnerKey, Pair>,
+    owned: BTreeMap<OwnerKey, BTreeSet<IpAddr>>,
     /// Cooling addresses, by who held them.
     cooling_of: BTreeMap<OwnerKey, BTreeSet<IpAddr>>,
     /// Where a Pod is bound, by UID and by name.
@@ -260,6 +261,7 @@ impl Ledger {
     }
 
     fn act(&mut self, source: &Source, action: &Action) -> Result<Outcome, Rejection> {
+        self.allowed(action)?;
         match action {
             Action::PutPool(put) => self.put_pool(source, put),
             Action::DeletePool(delete) => self.delete_pool(source, delete),
@@ -279,6 +281,7 @@ impl Ledger {
             Action::PutSettings(put) => self.put_settings(put),
             Action::Sweep(sweep) => self.sweep(source, sweep),
             Action::Observe(observe) => self.observe(observe),
+            Action::Adopt(adopt) => self.adopt(source, adopt),
         }
     }
 
@@ -307,14 +310,19 @@ impl Ledger {
         bounded("defaultCapacity", put.default_capacity.map(u64::from), 0, 255)?;
         bounded("historyRows", put.history_rows, 1_000, 100_000_000)?;
         bounded("historyAge", put.history_age, 60_000, u64::MAX)?;
-        let old = self.tables.settings().clone();
-        let mut settings = old.clone();
+        let mut settings = self.tables.settings().clone();
         settings.policy = put.policy.unwrap_or(settings.policy);
         settings.default_capacity = put.default_capacity.unwrap_or(settings.default_capacity);
         settings.history_rows = put.history_rows.unwrap_or(settings.history_rows);
         settings.history_age = put.history_age.unwrap_or(settings.history_age);
+        self.set_settings(settings);
+        Ok(Outcome::default())
+    }
+
+    fn set_settings(&mut self, settings: Settings) {
+        let old = self.tables.settings().clone();
         if settings == old {
-            return Ok(Outcome::default());
+            return;
         }
         self.emit(Event::Settings);
         self.tables.put_settings(settings.clone());
@@ -322,7 +330,6 @@ impl Ledger {
         if settings.policy != old.policy {
             self.change_policy(settings.policy);
         }
-        Ok(Outcome::default())
     }
 
     fn policy(&self) -> Policy {
@@ -369,6 +376,7 @@ fn cause(command: &Command) -> Cause {
         Action::PutSettings(_) => ("PutSettings", String::new()),
         Action::Sweep(_) => ("Sweep", String::new()),
         Action::Observe(a) => ("Observe", a.pool.to_string()),
+        Action::Adopt(_) => ("Adopt", String::new()),
     };
     Cause::Command { name: name.into(), object: object.into(), source: command.source.to_string().into() }
 }

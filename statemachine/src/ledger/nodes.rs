@@ -145,6 +145,18 @@ impl Ledger {
         Ok(Outcome { moves, ..Outcome::default() })
     }
 
+    /// Puts an adopted address on the Node that it is said to be on, if it is nowhere yet and the Node may carry it.
+    pub(super) fn place_adopted(&mut self, egress: &Name, address: IpAddr, node: &Name) {
+        let elsewhere = self.tables.placements().contains_key(&address);
+        if elsewhere || self.policy() == Policy::ConsistentHash || self.placed_address(egress, Some(address)).is_err() {
+            return;
+        }
+        if let Ok(Some(decision)) = self.scheduler.pin(address, node) {
+            self.realise(vec![Decision { why: MoveReason::Homeless, ..decision }], false);
+            self.scheduler.unpin(address);
+        }
+    }
+
     pub(super) fn unpin(&mut self, unpin: &Unpin) -> Result<Outcome, Rejection> {
         let address = self.placed_address(&unpin.egress, unpin.address)?;
         self.scheduler.unpin(address);

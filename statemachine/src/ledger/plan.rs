@@ -82,6 +82,13 @@ impl Ledger {
             return plan;
         }
         let (served, missing) = Self::served(spec, &families);
+        if self.adopting() {
+            let needs = families.iter().any(|family| !self.needs(family, &served).is_empty());
+            plan.waiting.extend(needs.then_some(Waiting::NotAdopted));
+            plan.waiting.extend(Self::fixed_without_pool(spec, &families));
+            plan.waiting.extend(missing);
+            return plan;
+        }
         for family in &mut families {
             let needs = self.needs(family, &served);
             match self.serve(id, family, &needs) {

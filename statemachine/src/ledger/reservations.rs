@@ -93,9 +93,10 @@ impl Ledger {
         release: &ReleaseReservation,
     ) -> Result<Outcome, Rejection> {
         let id = &release.id;
-        let Some(mut row) = self.tables.reservations().get(id).filter(|row| row.spec.is_some()).cloned() else {
-            return Ok(not_held(None, None));
-        };
+        let Some(mut row) = self.tables.reservations().get(id).cloned() else { return Ok(not_held(None, None)) };
+        if row.spec.is_none() {
+            return Ok(self.release_undeclared(source, release, &row));
+        }
         same_source("StatefulSet", &id.to_string(), &row.source, source)?;
         if row.uid != release.uid {
             return Ok(not_held(Some(row.uid), Some(row.stamp.revision)));
@@ -112,6 +113,15 @@ impl Ledger {
         self.headroom_stale.insert(id.clone());
         self.free_unwanted(id, None, retention_changed);
         Ok(Outcome::default())
+    }
+
+    /// A StatefulSet that is gone before it was declared: what was adopted for it goes as its rules say.
+    fn release_undeclared(&mut self, source: &Source, release: &ReleaseReservation, row: &ReservationRow) -> Outcome {
+        let before = self.now.revision;
+        if row.source == *source && row.uid == release.uid && !row.uid.is_empty() {
+            self.free_unwanted(&release.id, None, false);
+        }
+        if self.now.revision == before { not_held(None, None) } else { Outcome::default() }
     }
 
     fn name_pools(&mut self, id: &StatefulSetId, before: &[Name], after: &[Name]) {
@@ -374,15 +384,7 @@ impl Ledger {
         let stamp = self.emit(Event::Bound { id: id.clone(), ordinal, pod: pod.clone() });
         self.mark_bound(id, ordinal, &pod, stamp);
         if !self.tables.reservations().contains_key(id) {
-            let row = ReservationRow {
-                source: source.clone(),
-                uid: Name::from(""),
-                spec: None,
-                when_deleted: Retention::Release,
-                waiting: None,
-                stamp,
-            };
-            self.tables.put_reservation(id.clone(), row);
+            self.put_bare_reservation(source, id, &Name::from(""), stamp);
         }
         let retained_until = self.tables.ordinals().get(&(id.clone(), ordinal)).and_then(|row| row.retained_until);
         let bound = BoundPod { pod, pools: pools.to_vec(), source: source.clone() };

@@ -169,6 +169,9 @@ impl Waiters {
 impl Ledger {
     /// Meets the first waiter that can be met, and again from the first, until none can.
     pub(super) fn wake(&mut self) {
+        if self.adopting() {
+            return;
+        }
         let mut tried = BTreeSet::new();
         while let Some(since) = self.waiters.candidate(&self.spaces, &tried) {
             let before = self.waiters.happenings;
@@ -198,6 +201,31 @@ impl Ledger {
         self.waiters.clear_happenings();
     }
 
+    /// An adoption has ended: each waiter in order is met, or told what it waits for if that was the end.
+    pub(super) fn try_all(&mut self) {
+        let waiters: Vec<(Revision, Waiter)> =
+            self.waiters.order().map(|(since, waiter)| (since, waiter.clone())).collect();
+        for (since, waiter) in waiters {
+            if self.waiters.get(since) != Some(&waiter) {
+                continue;
+            }
+            match waiter {
+                Waiter::Pool(pool) => drop(self.retry_pool(&pool)),
+                Waiter::Reservation(id) => {
+                    if self.waits_for_the_end(&id) || self.can_settle(&id) {
+                        self.settle(&id, false);
+                    }
+                }
+                Waiter::Item(egress, item) => self.retry_item_at_the_end(&egress, item),
+            }
+        }
+    }
+
+    fn waits_for_the_end(&self, id: &StatefulSetId) -> bool {
+        let waiting = self.tables.reservations().get(id).and_then(|row| row.waiting.as_ref());
+        waiting.is_some_and(|(_, waiting)| waiting.contains(&Waiting::NotAdopted))
+    }
+
     pub(super) fn derive_waiters(&mut self) {
         let pools: Vec<_> = self.tables.pools().iter().map(|(id, row)| (id.clone(), row.waiting.clone())).collect();
         for (id, waiting) in pools {
@@ -224,6 +252,9 @@ impl Ledger {
 
     /// Whether anything that waits could be met: never, between commands.
     pub(super) fn unmet(&self) -> Vec<String> {
+        if self.adopting() {
+            return Vec::new();
+        }
         let mut trial = self.clone();
         let mut unmet = Vec::new();
         for (since, (waiter, _)) in &self.waiters.order {

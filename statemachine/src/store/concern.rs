@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use crate::adopt::Conflict;
 use crate::change::{Change, Event};
 use crate::command::StatefulSetId;
 use crate::row::{Holder, PodRef};
@@ -80,6 +81,7 @@ fn owners(event: &Event, text: &mut String, mut each: impl FnMut(&str)) {
     };
     match event {
         Event::Granted { holder, .. } | Event::Released { holder, .. } => one(&|text| put_holder(holder, text)),
+        Event::Conflict(conflict) => one(&|text| put_holder(&conflict.claimed_by, text)),
         Event::Transferred { from, to, .. } => {
             one(&|text| put_holder(from, text));
             one(&|text| put_holder(to, text));
@@ -109,7 +111,8 @@ fn address_of(event: &Event) -> Option<IpAddr> {
         | Event::Transferred { address, .. }
         | Event::Released { address, .. }
         | Event::Placed { address, .. }
-        | Event::Unplaced { address, .. } => Some(*address),
+        | Event::Unplaced { address, .. }
+        | Event::Conflict(Conflict { address, .. }) => Some(*address),
         _ => None,
     }
 }

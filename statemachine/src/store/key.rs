@@ -36,6 +36,7 @@ pub fn encode_key(key: &Key, bytes: &mut Vec<u8>) {
         Key::Egress(name) => put_name(ROW + 8, name, bytes),
         Key::Placement(address) => put_tagged_address(ROW + 9, *address, bytes),
         Key::Node(name) => put_name(ROW + 10, name, bytes),
+        Key::Adoption => bytes.push(ROW + 11),
     }
 }
 
@@ -55,6 +56,7 @@ pub fn decode_key(bytes: &[u8]) -> Option<Key> {
         8 => Key::Egress(take_text(rest)?),
         9 => Key::Placement(take_address(rest)?),
         10 => Key::Node(take_text(rest)?),
+        11 => Key::Adoption,
         _ => return None,
     };
     rest.is_empty().then_some(key)

@@ -1,9 +1,10 @@
 //! One value of every variant of everything that is stored or logged. The exhaustive lists make a new variant fail to
 //! compile here until it is counted, and then fail the test until it has a sample.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use holdfast_statemachine::adopt::{Adopt, AdoptItem, AdoptedBy, Conflict, ConflictReason, Mode};
 use holdfast_statemachine::change::{Cause, Change, Event, MoveReason};
 use holdfast_statemachine::command::{
     Action, Command, Contiguity, DeleteEgress, DeleteNode, DeletePool, Drain, EgressItem, Entry, Gone, Grant, ObjectId,
@@ -13,8 +14,9 @@ use holdfast_statemachine::command::{
 };
 use holdfast_statemachine::outcome::{Granted, Ineligible, Move, Note, Outcome, PoolRoom, Rejection, Waiting};
 use holdfast_statemachine::row::{
-    BoundPod, Clock, CoolingRow, CreationKey, EgressItemRow, EgressRow, GrantRow, Holder, Key, NodeRow, OrdinalRow,
-    PlacementRow, PodRef, Policy, PoolId, PoolKind, PoolRow, ReservationRow, RetiredRow, Row, Settings, Stamp,
+    AdoptionRow, BoundPod, Clock, CoolingRow, CreationKey, EgressItemRow, EgressRow, GrantRow, Holder, Key, NodeRow,
+    OrdinalRow, PlacementRow, PodRef, Policy, PoolId, PoolKind, PoolRow, ReservationRow, RetiredRow, Row, Settings,
+    Stamp,
 };
 use holdfast_statemachine::{Family, Name, Range};
 
@@ -29,35 +31,42 @@ macro_rules! variants {
 }
 
 variants!(KEYS, Key: Key::Clock, Key::Settings, Key::Pool(..), Key::Retired(..), Key::Grant(..), Key::Cooling(..),
-    Key::Reservation(..), Key::Ordinal(..), Key::Egress(..), Key::Placement(..), Key::Node(..));
+    Key::Reservation(..), Key::Ordinal(..), Key::Egress(..), Key::Placement(..), Key::Node(..), Key::Adoption);
 variants!(ROWS, Row: Row::Clock(..), Row::Settings(..), Row::Pool(..), Row::Retired(..), Row::Grant(..),
-    Row::Cooling(..), Row::Reservation(..), Row::Ordinal(..), Row::Egress(..), Row::Placement(..), Row::Node(..));
+    Row::Cooling(..), Row::Reservation(..), Row::Ordinal(..), Row::Egress(..), Row::Placement(..), Row::Node(..),
+    Row::Adoption(..));
 variants!(HOLDERS, Holder: Holder::Ordinal { .. }, Holder::Named { .. }, Holder::Pod { .. }, Holder::Egress { .. },
     Holder::Observed { .. });
 variants!(ACTIONS, Action: Action::PutPool(..), Action::DeletePool(..), Action::Reserve(..),
     Action::ReleaseReservation(..), Action::Grant(..), Action::ReleaseGrant(..), Action::PutEgress(..),
     Action::DeleteEgress(..), Action::PutNode(..), Action::DeleteNode(..), Action::Drain(..), Action::Undrain(..),
     Action::Pin(..), Action::Unpin(..), Action::Rebalance(..), Action::PutSettings(..), Action::Sweep(..),
-    Action::Observe(..));
+    Action::Observe(..), Action::Adopt(..));
 variants!(EVENTS, Event: Event::Put(..), Event::Deleted(..), Event::Waits { .. }, Event::Met { .. },
     Event::Granted { .. }, Event::Transferred { .. }, Event::Released { .. }, Event::Bound { .. },
     Event::Unbound { .. }, Event::Retained { .. }, Event::Cooled { .. }, Event::Placed { .. },
-    Event::Unplaced { .. }, Event::Pinned { .. }, Event::Drained { .. }, Event::Retired { .. }, Event::Settings);
+    Event::Unplaced { .. }, Event::Pinned { .. }, Event::Drained { .. }, Event::Retired { .. }, Event::Settings,
+    Event::AdoptionBegun { .. }, Event::Conflict(..), Event::AdoptionEnded { .. });
 variants!(REASONS, MoveReason: MoveReason::Homeless, MoveReason::NodeNotReady, MoveReason::NodeGone,
     MoveReason::NodeMismatch, MoveReason::OverCapacity, MoveReason::NodeDrained, MoveReason::Pin,
     MoveReason::Rebalance, MoveReason::Recomputed, MoveReason::AddressGone);
 variants!(NOTES, Note: Note::NotHeld { .. }, Note::WasCooling { .. }, Note::WasHeadroom { .. },
-    Note::CapacityClamped { .. }, Note::LeftAlone { .. }, Note::Retired { .. });
+    Note::CapacityClamped { .. }, Note::LeftAlone { .. }, Note::Retired { .. },
+    Note::Conflict(..));
 variants!(REJECTIONS, Rejection: Rejection::Malformed { .. }, Rejection::Immutable { .. },
     Rejection::OtherSource { .. }, Rejection::StaleTerm { .. }, Rejection::Unknown { .. },
     Rejection::PoolExhausted { .. }, Rejection::AddressHeld { .. }, Rejection::AddressOutside { .. },
     Rejection::OwnerHolds { .. }, Rejection::Ineligible { .. }, Rejection::NoRoom { .. },
-    Rejection::PlacementsChanged { .. }, Rejection::Policy { .. });
+    Rejection::PlacementsChanged { .. }, Rejection::Policy { .. },
+    Rejection::NotAdopted, Rejection::NotAdopting, Rejection::OtherMode { .. }, Rejection::Mode { .. });
+variants!(CONFLICTS, ConflictReason: ConflictReason::Held { .. }, ConflictReason::UnknownPool, ConflictReason::Outside,
+    ConflictReason::OrdinalHolds { .. }, ConflictReason::PodBound { .. }, ConflictReason::OrdinalBound { .. },
+    ConflictReason::OwnerHolds { .. }, ConflictReason::Refused { .. });
 variants!(INELIGIBLE, Ineligible: Ineligible::NotReady, Ineligible::NotLinux, Ineligible::SelectorMismatch,
     Ineligible::Drained, Ineligible::AtCapacity { .. });
 variants!(WAITINGS, Waiting: Waiting::UnknownPool { .. }, Waiting::Exhausted { .. }, Waiting::NoBlock { .. },
     Waiting::AddressHeld { .. }, Waiting::AddressOutside { .. }, Waiting::FixedAddressMissing { .. },
-    Waiting::PoolOverlap { .. }, Waiting::RangeStillHeld { .. });
+    Waiting::PoolOverlap { .. }, Waiting::RangeStillHeld { .. }, Waiting::NotAdopted);
 
 fn n(text: &str) -> Name {
     Name::from(text)
@@ -157,6 +166,7 @@ pub fn keys() -> Vec<Key> {
         Key::Egress(n("a\0b")),
         Key::Placement(v4()),
         Key::Node(n("node-1")),
+        Key::Adoption,
     ]
 }
 
@@ -212,7 +222,30 @@ pub fn rows() -> Vec<Row> {
             drained: true,
             stamp: stamp(),
         }),
+        Row::Adoption(AdoptionRow {
+            mode: Mode::Antrea,
+            complete: true,
+            conflicts: conflicts(),
+            conflicts_total: 300,
+            others: BTreeSet::from([7, u64::MAX]),
+            stamp: stamp(),
+        }),
     ]
+}
+
+pub fn conflicts() -> Vec<Conflict> {
+    let conflict = |why| Conflict { address: v4(), pool: ip_pool(), claimed_by: ordinal(), why };
+    let reasons = [
+        ConflictReason::Held { by: ordinal() },
+        ConflictReason::UnknownPool,
+        ConflictReason::Outside,
+        ConflictReason::OrdinalHolds { address: v6() },
+        ConflictReason::PodBound { id: set(), ordinal: 2 },
+        ConflictReason::OrdinalBound { pod: pod() },
+        ConflictReason::OwnerHolds { by: ordinal(), address: v6() },
+        ConflictReason::Refused { code: n("OtherSource") },
+    ];
+    reasons.map(conflict).to_vec()
 }
 
 pub fn holders() -> Vec<Holder> {
@@ -294,7 +327,44 @@ fn later_actions() -> Vec<Action> {
             history_age: None,
         }),
         Action::Sweep(Sweep { gone: objects().into_iter().map(gone).collect() }),
-        Action::Observe(Observe { pool: n("blue"), entries: vec![Observed { address: v4(), owner: n("someone") }] }),
+        Action::Observe(Observe {
+            pool: n("blue"),
+            entries: vec![Observed { address: v4(), owner: n("someone"), ordinal: Some((set(), 1)) }],
+        }),
+        Action::Adopt(Adopt::Begin { mode: Mode::Standalone }),
+        Action::Adopt(Adopt::Held(adopt_items())),
+        Action::Adopt(Adopt::End),
+    ]
+}
+
+fn adopt_items() -> Vec<AdoptItem> {
+    let address = |by| AdoptItem::Address { pool: ip_pool(), address: v4(), by };
+    let pod = PodOwner {
+        namespace: n("shop"),
+        name: n("db-1"),
+        uid: n("u1"),
+        container_id: None,
+        interface: None,
+        ordinal: None,
+    };
+    let put = PutEgress {
+        name: n("out"),
+        uid: n("u"),
+        created: None,
+        plural: false,
+        items: vec![EgressItem { pool: Some(n("out")), address: Some(v4()) }],
+        rest: n("{}"),
+    };
+    vec![
+        address(AdoptedBy::Ordinal {
+            id: set(),
+            uid: n("u"),
+            ordinal: 1,
+            pod: Some(pod.clone()),
+            pools: vec![n("blue")],
+        }),
+        address(AdoptedBy::Owner(Owner::Pod(pod))),
+        AdoptItem::Egress { put, chosen: vec![v4()], placed: vec![(v4(), n("node-1"))] },
     ]
 }
 
@@ -321,7 +391,7 @@ pub fn events() -> Vec<Event> {
     let mut events: Vec<Event> = objects().into_iter().map(Event::Put).collect();
     events.extend([
         Event::Deleted(object.clone()),
-        Event::Waits { object: object.clone(), item: Some(1), waiting: waitings() },
+        Event::Waits { object: object.clone(), item: Some(1), waiting: waitings()[..8].to_vec() },
         Event::Met { object, item: None },
         Event::Granted { address, pool: pool.clone(), holder: ordinal() },
         Event::Transferred { address: v6(), pool: pool.clone(), from: ordinal(), to: holders().remove(1) },
@@ -336,6 +406,9 @@ pub fn events() -> Vec<Event> {
         Event::Drained { node: n("node-1"), drained: true },
         Event::Retired { pool, held: 4 },
         Event::Settings,
+        Event::AdoptionBegun { mode: Mode::Standalone },
+        Event::Conflict(conflicts().remove(0)),
+        Event::AdoptionEnded { conflicts: 3 },
     ]);
     events
 }
@@ -366,6 +439,7 @@ pub fn waitings() -> Vec<Waiting> {
         Waiting::FixedAddressMissing { family, first_ordinal: 2, count: 3 },
         Waiting::PoolOverlap { range: range(), with: external_pool() },
         Waiting::RangeStillHeld { address: v4(), by: ordinal(), held: 4 },
+        Waiting::NotAdopted,
     ]
 }
 
@@ -377,6 +451,7 @@ pub fn notes() -> Vec<Note> {
         Note::CapacityClamped { asked: -4, used: 0 },
         Note::LeftAlone { objects: 2 },
         Note::Retired { held: 4 },
+        Note::Conflict(conflicts().remove(4)),
     ]
 }
 
@@ -420,5 +495,9 @@ pub fn rejections() -> Vec<Rejection> {
         Rejection::NoRoom { node: n("node-1"), left: 1, carried: 4 },
         Rejection::PlacementsChanged { at: 6, changed: 7 },
         Rejection::Policy { policy: Policy::ConsistentHash, what: n("Pin") },
+        Rejection::NotAdopted,
+        Rejection::NotAdopting,
+        Rejection::OtherMode { recorded: Mode::Standalone, asked: Mode::Antrea },
+        Rejection::Mode { mode: Mode::Antrea, what: n("Drain"), why: n("w") },
     ]
 }

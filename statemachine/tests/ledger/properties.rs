@@ -14,6 +14,9 @@ use crate::strategy::{Step, entries, history};
 fn plain(outcome: &Result<Outcome, Rejection>) -> Result<Outcome, Rejection> {
     match outcome {
         Err(Rejection::Malformed { .. }) => Err(crate::model::malformed("")),
+        Err(Rejection::Mode { mode, what, .. }) => {
+            Err(Rejection::Mode { mode: *mode, what: what.clone(), why: "".into() })
+        }
         other => other.clone(),
     }
 }

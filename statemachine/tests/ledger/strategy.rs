@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 
+use holdfast_statemachine::adopt::{Adopt, AdoptItem, AdoptedBy, Mode};
 use holdfast_statemachine::command::{
     Contiguity, DeleteEgress, DeleteNode, DeletePool, Drain, EgressItem, Gone, Grant, ObjectId, Observe, Observed,
     Owner, OwnerRef, Pin, PodOwner, PutEgress, PutNode, PutPool, PutSettings, RangeSpec, Rebalance, ReleaseGrant,
@@ -43,8 +44,12 @@ fn prelude() -> impl Strategy<Value = Vec<Step>> {
     let kubernetes = |action: Action| Command { source: Source::Kubernetes, only_in_term: None, action };
     let pools = vec(put_pool(), 0..7);
     let nodes = vec(put_node(), 0..5);
-    (pools, nodes).prop_map(move |(pools, nodes)| {
-        pools.into_iter().chain(nodes).map(|action| (0, vec![kubernetes(action)])).collect()
+    let begin = || Action::Adopt(Adopt::Begin { mode: Mode::Standalone });
+    let end = Just(Action::Adopt(Adopt::End));
+    let adoption = option::weighted(0.4, (vec(held(), 0..4), option::weighted(0.8, end)));
+    (pools, nodes, adoption).prop_map(move |(pools, nodes, adoption)| {
+        let adoption = adoption.into_iter().flat_map(|(held, end)| [begin()].into_iter().chain(held).chain(end));
+        pools.into_iter().chain(nodes).chain(adoption).map(|action| (0, vec![kubernetes(action)])).collect()
     })
 }
 
@@ -82,6 +87,9 @@ fn action() -> impl Strategy<Value = Action> {
         2 => put_settings(),
         2 => sweep(),
         2 => observe(),
+        1 => Just(Action::Adopt(Adopt::Begin { mode: Mode::Standalone })),
+        4 => held(),
+        2 => Just(Action::Adopt(Adopt::End)),
     ]
 }
 
@@ -337,11 +345,46 @@ fn sweep() -> impl Strategy<Value = Action> {
     vec(gone, 0..4).prop_map(|gone| Action::Sweep(Sweep { gone }))
 }
 
+fn owner_pod() -> impl Strategy<Value = PodOwner> {
+    (one_of(&["s", "t"]), 0..4_u32, generation()).prop_map(|(set, n, g)| pod(None, format!("{set}-{n}"), g))
+}
+
+fn adopted_address() -> impl Strategy<Value = AdoptItem> {
+    let at = prop_oneof![
+        6 => (one_of(&["a", "b"]), address_of(V4)).prop_map(|(name, address)| (PoolId { kind: IP, name }, address)),
+        2 => (one_of(&["c", "none"]), address_of(V6)).prop_map(|(name, address)| (PoolId { kind: IP, name }, address)),
+        1 => (one_of(&["x", "y"]), external_address()).prop_map(|(name, address)| (PoolId { kind: EX, name }, address)),
+    ];
+    let running = (option::weighted(0.5, generation()), prop::bool::weighted(0.1));
+    let ordinal =
+        (stateful_set(), uid(), 0..4_u32, running, ip_pools()).prop_map(|(id, uid, ordinal, (g, moved), pools)| {
+            let pod = g.map(|g| pod(None, format!("{}-{}", id.name, ordinal + u32::from(moved)), g));
+            AdoptedBy::Ordinal { id, uid, ordinal, pod, pools }
+        });
+    let named = (one_of(&["vm1", "vm2"]), one_of(&["", "1"]))
+        .prop_map(|(name, uid)| AdoptedBy::Owner(Owner::Named { name, uid }));
+    let by = prop_oneof![5 => ordinal, 1 => named, 2 => owner_pod().prop_map(|pod| AdoptedBy::Owner(Owner::Pod(pod)))];
+    (at, by).prop_map(|((pool, address), by)| AdoptItem::Address { pool, address, by })
+}
+
+fn adopted_egress() -> impl Strategy<Value = AdoptItem> {
+    let placed = vec((external_address(), node()), 0..3);
+    (put_egress(), vec(external_address(), 0..3), placed).prop_map(|(put, chosen, placed)| {
+        let Action::PutEgress(put) = put else { unreachable!("it declares an Egress") };
+        AdoptItem::Egress { put, chosen, placed }
+    })
+}
+
+fn held() -> impl Strategy<Value = Action> {
+    let item = prop_oneof![3 => adopted_address(), 1 => adopted_egress()];
+    vec(item, 0..8).prop_map(|items| Action::Adopt(Adopt::Held(items)))
+}
+
 fn observe() -> impl Strategy<Value = Action> {
     let v4 = (one_of(&["a", "b"]), vec((address_of(V4), one_of(&["o1", "o2"])), 0..4));
     let v6 = (one_of(&["c", "none"]), vec((address_of(V6), one_of(&["o1", "o2"])), 0..3));
     prop_oneof![v4, v6].prop_map(|(pool, entries)| {
-        let entries = entries.into_iter().map(|(address, owner)| Observed { address, owner }).collect();
+        let entries = entries.into_iter().map(|(address, owner)| Observed { address, owner, ordinal: None }).collect();
         Action::Observe(Observe { pool, entries })
     })
 }

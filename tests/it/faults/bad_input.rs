@@ -274,7 +274,7 @@ fn wrong_other() -> impl Strategy<Value = Option<Action>> {
             6 => Action::PutSettings(v1::PutSettings { policy: Some(number), ..v1::PutSettings::default() }),
             7 => Action::Sweep(v1::Sweep { gone: vec![v1::Gone::default()] }),
             8 => {
-                let entries = vec![v1::Observed { address, owner: "other".to_owned() }];
+                let entries = vec![v1::Observed { address, owner: "other".to_owned(), ..v1::Observed::default() }];
                 Action::Observe(v1::Observe { pool: "pods".to_owned(), entries })
             }
             _ => Action::DeletePool(v1::DeletePool::default()),

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_statemachine::command::{ObjectId, StatefulSetId};
-use holdfast_statemachine::{PoolId, PoolKind};
+use holdfast_statemachine::adopt::{Adopt, AdoptItem, AdoptedBy, Mode};
+use holdfast_statemachine::command::{ObjectId, Owner, PodOwner, StatefulSetId};
+use holdfast_statemachine::{Command, Entry, PoolId, PoolKind};
 
 use super::super::{declared, deletions};
 use super::*;
@@ -123,4 +124,47 @@ fn what_goes_goes_in_an_order_that_moves_and_retires_nothing_needlessly() {
 fn nothing_is_gone_from_an_empty_ledger() {
     let ledger = holdfast_statemachine::Ledger::new();
     assert_eq!(super::super::gone(ledger.tables(), &source(), &BTreeMap::new()), []);
+}
+
+#[test]
+fn what_a_pod_holds_beside_its_ordinal_and_what_was_only_adopted_is_gone_too() {
+    let pool = ip_pool("", "ipRanges: [{cidr: 10.0.0.0/24}], subnetInfo: {gateway: 10.0.0.1, prefixLength: 24}");
+    let mut commands = plan_of(&pool.replacen("name: pool", "name: p", 1)).commands;
+    let pool = match &commands[0].action {
+        Action::PutPool(put) => put.pool.clone(),
+        other => panic!("{other:?}"),
+    };
+    let id = StatefulSetId { namespace: "db".into(), name: "pg".into() };
+    let pod = |name: &str| PodOwner {
+        namespace: "db".into(),
+        name: name.into(),
+        uid: "uid".into(),
+        container_id: None,
+        interface: None,
+        ordinal: None,
+    };
+    let by_ordinal = AdoptedBy::Ordinal { id: id.clone(), uid: "uid".into(), ordinal: 0, pod: None, pools: Vec::new() };
+    let alone = || AdoptedBy::Owner(Owner::Pod(pod("alone")));
+    let items = [("10.0.0.5", by_ordinal), ("10.0.0.6", alone()), ("10.0.0.7", alone())];
+    let item = |(address, by): (&str, AdoptedBy)| AdoptItem::Address {
+        pool: pool.clone(),
+        address: address.parse().expect("an address"),
+        by,
+    };
+    let adopt =
+        [Adopt::Begin { mode: Mode::Standalone }, Adopt::Held(items.into_iter().map(item).collect()), Adopt::End];
+    let command = |adopt| Command { source: source(), only_in_term: None, action: Action::Adopt(adopt) };
+    commands.extend(adopt.map(command));
+    let mut ledger = holdfast_statemachine::Ledger::new();
+    ledger.apply(&Entry { index: 1, term: 1, proposed_at: 0, commands });
+    let gone = super::super::gone(ledger.tables(), &source(), &BTreeMap::new());
+    let uid = || Name::from("uid");
+    assert_eq!(
+        gone[1..],
+        [(ObjectId::Reservation(id), uid()), (ObjectId::Pod("db".into(), "alone".into()), uid())],
+        "beside the pool"
+    );
+    ledger.apply(&Entry { index: 2, term: 1, proposed_at: 0, commands: deletions(&gone, &source(), None) });
+    assert_eq!(super::super::gone(ledger.tables(), &source(), &BTreeMap::new()), []);
+    assert!(ledger.tables().grants().is_empty());
 }

@@ -38,14 +38,20 @@ fn check(items: &[EgressItem]) -> Result<(), Rejection> {
 }
 
 /// What an item becomes beside the former one of its pool.
-fn matched(item: &EgressItem, former: Option<&EgressItemRow>) -> EgressItemRow {
-    let fresh = EgressItemRow { pool: item.pool.clone(), asked: item.address, chosen: None, waiting: None };
+fn matched(item: &EgressItem, former: Option<&EgressItemRow>, chosen: &[IpAddr]) -> EgressItemRow {
+    let asked = item.address.filter(|address| item.pool.is_none() || !chosen.contains(address));
+    let fresh = EgressItemRow { pool: item.pool.clone(), asked, chosen: None, waiting: None };
     let Some(former) = former.filter(|_| item.pool.is_some()) else { return fresh };
     let keeps = match item.address {
+        Some(address) if asked.is_none() => former.asked.is_none() || former.asked == Some(address),
         None => former.asked.is_none(),
         Some(address) => former.asked == Some(address) || former.chosen == Some(address),
     };
     if keeps { former.clone() } else { EgressItemRow { waiting: former.waiting.clone(), ..fresh } }
+}
+
+pub fn external(name: &Name) -> PoolId {
+    PoolId { kind: PoolKind::ExternalIpPool, name: name.clone() }
 }
 
 fn declared(items: &[EgressItemRow]) -> Vec<(Option<Name>, Option<IpAddr>, Option<IpAddr>)> {
@@ -73,6 +79,16 @@ impl Model {
     }
 
     pub(super) fn put_egress(&mut self, source: &Source, put: &PutEgress) -> Verdict {
+        self.declare_egress(source, put, &[]).map(|_| Outcome::default())
+    }
+
+    /// What it named and did not get, and why. `chosen`: named, but not asked for.
+    pub(super) fn declare_egress(
+        &mut self,
+        source: &Source,
+        put: &PutEgress,
+        chosen: &[IpAddr],
+    ) -> Result<Vec<(IpAddr, Waiting)>, Rejection> {
         check(&put.items)?;
         if put.rest.len() > PutEgress::REST_MAX {
             return Err(malformed("rest"));
@@ -90,12 +106,12 @@ impl Model {
         }
         let former: &[EgressItemRow] = old.as_ref().map_or(&[], |row| &row.items);
         let items: Vec<EgressItemRow> =
-            put.items.iter().map(|item| matched(item, former.iter().find(|former| former.pool == item.pool))).collect();
+            put.items.iter().map(|item| matched(item, former.iter().find(|f| f.pool == item.pool), chosen)).collect();
         let as_recorded = |row: &EgressRow| {
             row.plural == put.plural && row.rest == put.rest && declared(&row.items) == declared(&items)
         };
         if old.as_ref().is_some_and(as_recorded) {
-            return Ok(Outcome::default());
+            return Ok(Vec::new());
         }
         let created = old.as_ref().map_or_else(|| self.creation_key(put), |row| row.created.clone());
         let row = EgressRow {
@@ -115,12 +131,16 @@ impl Model {
                 self.free(address, true);
             }
         }
+        let mut unmet = Vec::new();
         for (i, item) in items.iter().enumerate() {
             if item.pool.is_some() && !self.egress_holds(name, item) {
-                self.serve_item(name, i);
+                let kept = former.iter().any(|former| former == item);
+                let was_chosen = put.items[i].address.filter(|a| !kept && item.asked.is_none() && chosen.contains(a));
+                let waiting = self.serve_named(name, i, was_chosen);
+                unmet.extend(item.asked.or(was_chosen).zip(waiting));
             }
         }
-        Ok(Outcome::default())
+        Ok(unmet)
     }
 
     fn creation_key(&self, put: &PutEgress) -> CreationKey {
@@ -132,21 +152,29 @@ impl Model {
         CreationKey { seconds, revision: self.clock.revision + 1, name }
     }
 
-    fn find_item(&self, name: &Name, item: usize) -> Result<(PoolId, IpAddr), Waiting> {
+    fn find_item(&self, name: &Name, item: usize, was_chosen: Option<IpAddr>) -> Result<(PoolId, IpAddr), Waiting> {
         let row = &self.egresses[name].items[item];
         let pool = row.pool.clone().expect("a static item is never served");
         let pool = PoolId { kind: PoolKind::ExternalIpPool, name: pool };
-        let address = self.one_for_egress(name, &pool, row.asked)?;
+        let address = self.one_for_egress(name, &pool, row.asked.or(was_chosen))?;
         Ok((pool, address))
     }
 
     /// Serves an item that holds nothing, or records why it waits.
     pub(super) fn serve_item(&mut self, name: &Name, item: usize) {
-        let (pool, address) = match self.find_item(name, item) {
+        self.serve_named(name, item, None);
+    }
+
+    /// The same, with an address that was chosen for it before, if it is to be had. What kept it from being served.
+    fn serve_named(&mut self, name: &Name, item: usize, was_chosen: Option<IpAddr>) -> Option<Waiting> {
+        let (pool, address) = match self.find_item(name, item, was_chosen) {
             Ok(found) => found,
             Err(waiting) => {
                 self.egresses.get_mut(name).expect("it is there").items[item].chosen = None;
-                return self.item_waits(name, item, waiting);
+                let unknown = matches!(waiting, Waiting::UnknownPool { .. });
+                let anew = was_chosen.is_some() && !unknown;
+                self.item_waits(name, item, if anew { Waiting::NotAdopted } else { waiting.clone() });
+                return Some(waiting);
             }
         };
         let holder = Holder::Egress { name: name.clone() };
@@ -159,6 +187,7 @@ impl Model {
             let object = ObjectId::Egress(name.clone());
             self.emit(Event::Met { object, item: Some(u32::try_from(item).expect("at most 16")) });
         }
+        None
     }
 
     pub(super) fn item_waits(&mut self, name: &Name, item: usize, waiting: Waiting) {
@@ -174,7 +203,7 @@ impl Model {
     }
 
     pub(super) fn meet_item(&mut self, name: &Name, item: usize) -> bool {
-        let met = self.find_item(name, item).is_ok();
+        let met = self.find_item(name, item, None).is_ok();
         if met {
             self.serve_item(name, item);
         }

@@ -7,7 +7,7 @@ use holdfast_statemachine::command::{
     ReleaseReservation, Sweep,
 };
 use holdfast_statemachine::outcome::Note;
-use holdfast_statemachine::row::Holder;
+use holdfast_statemachine::row::{BoundPod, Holder};
 use holdfast_statemachine::{Family, Name, Outcome, PoolId, PoolKind, Rejection, Revision, Source, Waiting};
 
 use super::outcome::{kind_of, malformed, not_held};
@@ -108,13 +108,14 @@ impl Model {
 
     /// The first held address that does not fit the request, if any.
     fn misfit(&self, held: &[IpAddr], pools: &[PoolId], asked: &[IpAddr]) -> Option<IpAddr> {
-        for address in held {
+        let fits = |address: &IpAddr| {
             let mut of_family = asked.iter().filter(|a| Family::of(**a) == Family::of(*address));
-            let as_asked = of_family.next().is_none_or(|a| a == address);
             let pool = &self.grants[address].pool;
-            if !pools.contains(pool) || !self.gives(pool, *address) || !as_asked {
-                return Some(*address);
-            }
+            pools.contains(pool) && self.gives(pool, *address) && of_family.next().is_none_or(|a| a == address)
+        };
+        let one_fits = |family| held.iter().any(|address| Family::of(*address) == family && fits(address));
+        if let Some(misfit) = held.iter().find(|address| !one_fits(Family::of(**address))) {
+            return Some(*misfit);
         }
         let covered = |family| held.iter().any(|address| Family::of(*address) == family);
         let mut families = pools.iter().map(|pool| self.family(pool));
@@ -207,7 +208,7 @@ impl Model {
         let unchanged: Vec<bool> = sweep
             .gone
             .iter()
-            .map(|gone| self.stamp_of(&gone.object).is_some_and(|revision| revision <= gone.unchanged_since))
+            .map(|gone| self.stamp_of(&gone.object, &gone.uid).is_some_and(|revision| revision <= gone.unchanged_since))
             .collect();
         let mut left_alone = 0;
         for (gone, unchanged) in sweep.gone.iter().zip(unchanged) {
@@ -219,15 +220,21 @@ impl Model {
         Ok(Outcome { notes, ..Outcome::default() })
     }
 
-    fn stamp_of(&self, object: &ObjectId) -> Option<Revision> {
+    fn stamp_of(&self, object: &ObjectId, uid: &Name) -> Option<Revision> {
         let stamp = match object {
             ObjectId::Pool(id) => self.pools.get(id)?.stamp,
             ObjectId::Reservation(id) => self.reservations.get(id)?.stamp,
             ObjectId::Egress(name) => self.egresses.get(name)?.stamp,
             ObjectId::Node(name) => self.nodes.get(name)?.stamp,
             ObjectId::Pod(namespace, name) => {
-                let at = self.bound_where(|b| b.pod.namespace == *namespace && b.pod.name == *name)?;
-                self.ordinals[&at].stamp
+                let is_pod = |b: &BoundPod| (&b.pod.namespace, &b.pod.name, &b.pod.uid) == (namespace, name, uid);
+                match self.bound_where(is_pod) {
+                    Some(at) => self.ordinals[&at].stamp,
+                    None => {
+                        let held = self.held_by_pod(namespace, name).into_iter();
+                        held.map(|address| self.grants[&address].stamp).max_by_key(|stamp| stamp.revision)?
+                    }
+                }
             }
         };
         Some(stamp.revision)
@@ -246,7 +253,11 @@ impl Model {
                 let own = self.bound_where(|b| {
                     (&b.pod.namespace, &b.pod.name, &b.pod.uid, &b.source) == (namespace, name, &uid, source)
                 });
-                if own.is_none() {
+                let outside = self
+                    .held_by_pod(namespace, name)
+                    .first()
+                    .is_some_and(|address| uid_and_source(&self.grants[address].holder) == (&uid, source));
+                if own.is_none() && !outside {
                     return false;
                 }
                 let owner = OwnerRef::Pod(namespace.clone(), name.clone());
@@ -270,6 +281,9 @@ impl Model {
                 Some(row) => Err(Waiting::AddressHeld { address, by: row.holder.clone() }),
                 None => Ok(address),
             };
+        }
+        if self.adopting() {
+            return Err(Waiting::NotAdopted);
         }
         let owner = Holder::Egress { name: name.clone() };
         let wanted = Wanted { owner: &owner, count: 1, headroom: 0, block_required: false };

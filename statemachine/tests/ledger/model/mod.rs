@@ -2,6 +2,7 @@
 //! Slow on purpose; pools are small here. It shares with the crate only the types of its rows,
 //! the arithmetic of ranges, and `Selector::matches`.
 
+mod adopt;
 mod egress;
 mod grant;
 mod node;
@@ -19,11 +20,11 @@ use std::net::IpAddr;
 use holdfast_statemachine::command::{ObjectId, StatefulSetId};
 use holdfast_statemachine::outcome::Note;
 use holdfast_statemachine::row::{
-    Clock, CoolingRow, EgressRow, GrantRow, Holder, NodeRow, OrdinalRow, PlacementRow, PoolRow, ReservationRow,
-    RetiredRow, Settings, Stamp,
+    AdoptionRow, Clock, CoolingRow, EgressRow, GrantRow, Holder, NodeRow, OrdinalRow, PlacementRow, PoolRow,
+    ReservationRow, RetiredRow, Settings, Stamp,
 };
 use holdfast_statemachine::{
-    Action, Cause, Change, Command, Entry, Event, Key, Millis, Name, Outcome, PoolId, Rejection, Row, Source,
+    Action, Cause, Change, Command, Entry, Event, Key, Millis, Name, Outcome, PoolId, Rejection, Revision, Row, Source,
 };
 
 use crate::machine::{Answer, Machine};
@@ -46,6 +47,7 @@ pub struct Model {
     egresses: BTreeMap<Name, EgressRow>,
     placements: BTreeMap<IpAddr, PlacementRow>,
     nodes: BTreeMap<Name, NodeRow>,
+    adoption: Option<AdoptionRow>,
     /// Of the entry being applied.
     index: u64,
     changes: Vec<Change>,
@@ -85,6 +87,7 @@ impl Machine for Model {
         rows.extend(self.egresses.iter().map(|(k, r)| (Key::Egress(k.clone()), Row::Egress(r.clone()))));
         rows.extend(self.placements.iter().map(|(k, r)| (Key::Placement(*k), Row::Placement(r.clone()))));
         rows.extend(self.nodes.iter().map(|(k, r)| (Key::Node(k.clone()), Row::Node(r.clone()))));
+        rows.extend(self.adoption.iter().map(|r| (Key::Adoption, Row::Adoption(r.clone()))));
         rows
     }
 }
@@ -113,6 +116,7 @@ impl Model {
                 (Key::Egress(key), Row::Egress(row)) => drop(model.egresses.insert(key, row)),
                 (Key::Placement(key), Row::Placement(row)) => drop(model.placements.insert(key, row)),
                 (Key::Node(key), Row::Node(row)) => drop(model.nodes.insert(key, row)),
+                (Key::Adoption, Row::Adoption(row)) => model.adoption = Some(row),
                 (key, row) => panic!("{key:?} does not name {row:?}"),
             }
         }
@@ -174,6 +178,7 @@ impl Model {
     }
 
     fn act(&mut self, source: &Source, action: &Action) -> Verdict {
+        self.refuse_in_adoption(action)?;
         match action {
             Action::PutPool(put) => self.put_pool(source, put),
             Action::DeletePool(delete) => self.delete_pool(source, delete),
@@ -193,17 +198,28 @@ impl Model {
             Action::PutSettings(put) => self.put_settings(put),
             Action::Sweep(sweep) => self.sweep(source, sweep),
             Action::Observe(observe) => self.observe(observe),
+            Action::Adopt(adopt) => self.adopt(source, adopt),
         }
     }
 
     /// What comes after every deadline and command.
     fn follow(&mut self) {
-        while self.meet_first() {}
+        while !self.adopting() && self.meet_first() {}
         self.place();
     }
 
     /// Meets the first waiter that can be met. `false` if none can.
     fn meet_first(&mut self) -> bool {
+        self.waiters().into_iter().any(|(_, object, item)| match object {
+            ObjectId::Pool(id) => self.meet_pool(&id),
+            ObjectId::Reservation(id) => self.meet_reservation(&id),
+            ObjectId::Egress(name) => self.meet_item(&name, item),
+            ObjectId::Node(_) | ObjectId::Pod(..) => false,
+        })
+    }
+
+    /// Who waits, since when, in order; of an Egress, which item.
+    fn waiters(&self) -> Vec<(Revision, ObjectId, usize)> {
         let mut waiters = BTreeMap::new();
         for (id, row) in &self.pools {
             waiters.extend(row.waiting.iter().map(|(since, _)| (*since, (ObjectId::Pool(id.clone()), 0))));
@@ -216,17 +232,12 @@ impl Model {
                 waiters.extend(item.waiting.iter().map(|(since, _)| (*since, (ObjectId::Egress(name.clone()), i))));
             }
         }
-        waiters.into_values().any(|(object, item)| match object {
-            ObjectId::Pool(id) => self.meet_pool(&id),
-            ObjectId::Reservation(id) => self.meet_reservation(&id),
-            ObjectId::Egress(name) => self.meet_item(&name, item),
-            ObjectId::Node(_) | ObjectId::Pod(..) => false,
-        })
+        waiters.into_iter().map(|(since, (object, item))| (since, object, item)).collect()
     }
 
     /// Whether anything waits that could be met now: never, between commands.
     pub fn could_meet(&self) -> bool {
-        self.clone().meet_first()
+        !self.adopting() && self.clone().meet_first()
     }
 
     /// Takes the next revision for a change, and stamps the rows that it names.
@@ -279,6 +290,11 @@ impl Model {
             Event::Drained { node, .. } => self.stamp_object(&ObjectId::Node(node.clone()), stamp),
             Event::Retired { pool, .. } => {
                 if let Some(row) = self.retired.get_mut(pool) {
+                    row.stamp = stamp;
+                }
+            }
+            Event::AdoptionBegun { .. } | Event::Conflict(_) | Event::AdoptionEnded { .. } => {
+                if let Some(row) = &mut self.adoption {
                     row.stamp = stamp;
                 }
             }

@@ -7,7 +7,7 @@ use holdfast_statemachine::command::{
     DeleteNode, Drain, ObjectId, Pin, PutNode, PutSettings, Rebalance, Undrain, Unpin,
 };
 use holdfast_statemachine::outcome::{Move, Note};
-use holdfast_statemachine::row::{EgressItemRow, NodeRow, Policy, Stamp};
+use holdfast_statemachine::row::{EgressItemRow, NodeRow, Policy, Settings, Stamp};
 use holdfast_statemachine::{Event, Name, Outcome, Rejection, Source};
 
 use super::outcome::{malformed, not_held, other_source};
@@ -75,9 +75,13 @@ impl Model {
         new.default_capacity = put.default_capacity.unwrap_or(new.default_capacity);
         new.history_rows = put.history_rows.unwrap_or(new.history_rows);
         new.history_age = put.history_age.unwrap_or(new.history_age);
-        if new == self.settings {
-            return Ok(Outcome::default());
+        if new != self.settings {
+            self.change_settings(new);
         }
+        Ok(Outcome::default())
+    }
+
+    pub(super) fn change_settings(&mut self, new: Settings) {
         let to_hash = new.policy == Policy::ConsistentHash && self.settings.policy != new.policy;
         self.settings = new;
         self.emit(Event::Settings);
@@ -86,7 +90,6 @@ impl Model {
                 self.set_pinned(address, false);
             }
         }
-        Ok(Outcome::default())
     }
 
     pub(super) fn drain(&mut self, drain: &Drain) -> Verdict {

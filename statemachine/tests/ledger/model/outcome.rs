@@ -65,6 +65,7 @@ pub fn cause(command: &Command) -> Cause {
         Action::PutSettings(_) => ("PutSettings", none),
         Action::Sweep(_) => ("Sweep", none),
         Action::Observe(observe) => ("Observe", observe.pool.clone()),
+        Action::Adopt(_) => ("Adopt", none),
     };
     Cause::Command { name: name.into(), object, source: command.source.to_string().into() }
 }

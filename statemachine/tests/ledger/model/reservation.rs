@@ -86,6 +86,13 @@ impl Model {
 
     pub(super) fn release_reservation(&mut self, source: &Source, release: &ReleaseReservation) -> Verdict {
         let id = &release.id;
+        if let Some(row) = self.reservations.get(id).filter(|row| row.spec.is_none() && !row.uid.is_empty())
+            && (&row.source, &row.uid) == (source, &release.uid)
+        {
+            let (before, rule) = (self.clock.revision, rule(row));
+            self.settle_released(id, rule);
+            return Ok(if self.clock.revision > before { Outcome::default() } else { not_held(None) });
+        }
         let Some(row) = self.reservations.get_mut(id).filter(|row| row.spec.is_some()) else {
             return Ok(not_held(None));
         };

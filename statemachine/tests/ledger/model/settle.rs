@@ -31,7 +31,7 @@ fn fixed(spec: &ReserveSpec, family: Family) -> Vec<IpAddr> {
 impl Model {
     /// Settles. `before`: the rule for unwanted ordinals before the command, if the command may have changed it.
     pub(super) fn settle(&mut self, id: &StatefulSetId, before: Option<Retention>) {
-        if !self.reservations.contains_key(id) {
+        if self.reservations.get(id).is_none_or(|row| row.spec.is_none()) {
             return;
         }
         self.adopt_former(id);
@@ -127,7 +127,11 @@ impl Model {
         }
         let mut plan = Vec::new();
         let mut waiting = Vec::new();
-        for family in families.iter().copied() {
+        let needed = |family: &Family| wanted[..served].iter().any(|ordinal| self.needs(id, &spec, *ordinal, *family));
+        if self.adopting() && families.iter().any(needed) {
+            waiting.push(Waiting::NotAdopted);
+        }
+        for family in families.iter().copied().filter(|_| !self.adopting()) {
             let needs: Vec<u32> =
                 wanted[..served].iter().copied().filter(|o| self.needs(id, &spec, *o, family)).collect();
             let pools: Vec<PoolId> = named.iter().filter(|pool| self.family(pool) == family).cloned().collect();

@@ -1,5 +1,6 @@
 //! Scenarios of `docs/rules.md`, each on the ledger and on the model.
 
+mod adoption;
 mod grants;
 mod operators;
 mod placement;

@@ -181,7 +181,7 @@ fn observed_holders_win<M: Machine>() {
     scene.pool(p(&["10.0.0.10-10.0.0.19"]));
     scene.reserve("s", spec(2, &["p"]));
     scene.bind("s", 1, "p1", &["p"]);
-    let entry = |address: &str| Observed { address: ip(address), owner: "them".into() };
+    let entry = |address: &str| Observed { address: ip(address), owner: "them".into(), ordinal: None };
     let observe = |entries| Action::Observe(Observe { pool: "p".into(), entries });
     scene.act(observe(["10.0.0.10", "10.0.0.11", "10.0.0.15", "10.9.9.9"].map(entry).to_vec()));
     let them = Some(Holder::Observed { owner: "them".into() });
