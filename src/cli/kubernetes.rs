@@ -21,6 +21,8 @@ pub struct KubernetesView {
     events_dropped: u64,
     contested: Vec<ProblemView>,
     refused: Vec<ProblemView>,
+    conflicts: Vec<String>,
+    conflicts_total: u64,
 }
 
 /// What failed last, and was or is tried again.
@@ -58,6 +60,8 @@ impl KubernetesView {
             events_dropped: status.events_dropped,
             contested: problems(&status.contested),
             refused: problems(&status.refused),
+            conflicts: status.conflicts.clone(),
+            conflicts_total: status.conflicts_total,
         }
     }
 
@@ -79,6 +83,13 @@ impl KubernetesView {
         }
         for refused in &self.refused {
             output::say(format_args!("  refused: {}: {}", refused.object, refused.why))?;
+        }
+        for conflict in &self.conflicts {
+            output::say(format_args!("  conflict on the first start: {conflict}"))?;
+        }
+        let untold = self.conflicts_total.saturating_sub(self.conflicts.len() as u64);
+        if untold > 0 {
+            output::say(format_args!("  and {untold} more conflicts, told in Events and in the log"))?;
         }
         for contested in &self.contested {
             output::say(format_args!("  contested: {}: {}", contested.object, contested.why))?;

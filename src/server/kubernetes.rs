@@ -7,6 +7,7 @@ use holdfast_api::v1;
 use holdfast_bridge::bridge::Mode;
 use holdfast_bridge::bridge::key::Key;
 use holdfast_bridge::bridge::report::{Phase, Report};
+use holdfast_statemachine::row::AdoptionRow;
 
 /// The most objects that a list of problems names.
 const LISTED_MAX: usize = 100;
@@ -21,8 +22,8 @@ pub struct Kubernetes {
 }
 
 impl Kubernetes {
-    /// As it stands now.
-    pub fn status(&self) -> v1::KubernetesStatus {
+    /// As it stands now. `adoption`: how the first start went, as the ledger keeps it.
+    pub fn status(&self, adoption: Option<&AdoptionRow>) -> v1::KubernetesStatus {
         let state = self.report.state();
         let (last_error_at_ms, last_error) = match state.last_error {
             Some((at, why)) => (u64::try_from(at.as_millisecond()).unwrap_or(0), why),
@@ -42,6 +43,8 @@ impl Kubernetes {
             events_dropped: state.events_dropped,
             contested: problems(&state.contested),
             refused: problems(&state.refused),
+            conflicts: adoption.into_iter().flat_map(|row| &row.conflicts).map(ToString::to_string).collect(),
+            conflicts_total: adoption.map_or(0, |row| row.conflicts_total),
         }
     }
 }

@@ -88,10 +88,15 @@ async fn serve_replica<R: Replica>(
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         .build_v1()?;
     let name = replica.status().await.name;
-    let routes = Routes::new(LedgerServer::new(LedgerService::new(replica.clone(), name, stopping.clone())))
-        .add_service(ClusterServer::new(ClusterService::new(replica.clone(), kubernetes)))
-        .add_service(health_service)
-        .add_service(reflection);
+    let routes = Routes::new(LedgerServer::new(LedgerService::new(
+        replica.clone(),
+        name,
+        kubernetes.is_some(),
+        stopping.clone(),
+    )))
+    .add_service(ClusterServer::new(ClusterService::new(replica.clone(), kubernetes)))
+    .add_service(health_service)
+    .add_service(reflection);
     let answering = Server::builder()
         .max_concurrent_streams(CALLS_PER_CONNECTION)
         .http2_keepalive_interval(Some(KEEP_ALIVE))

@@ -22,11 +22,11 @@ use tracing::{info, warn};
 
 use super::decide::{self, Deposed};
 use super::key::Key;
-use super::modes::{Mode, PAUSES, Unfit};
+use super::mirror::addresses::chosen_by_us;
+use super::modes::{PAUSES, Unfit};
 use super::office::Office;
 use super::recorder::Telling;
 use super::report::Phase;
-use super::watched::Live;
 use crate::ledger::{Ledger, Unproposed};
 use crate::objects::{Kind, Object};
 use crate::translate;
@@ -39,8 +39,6 @@ const PAGE: u32 = 500;
 const SERVICE_POOL: &str = "service.antrea.io/external-ip-pool";
 /// What an owner is called that stands for a Service.
 const SERVICE: &str = "Service ";
-/// Who writes addresses that it chose itself: Antrea's controller, and a group of ours.
-const CHOOSERS: [&str; 2] = ["antrea-controller", super::FIELD_MANAGER];
 
 /// Why there is no adoption.
 pub enum Stopped {
@@ -136,9 +134,7 @@ fn about(conflict: &Conflict) -> Key {
     match &conflict.claimed_by {
         Holder::Ordinal { id, .. } => Key::stateful_set(id),
         Holder::Egress { name } => Key::cluster(Kind::Egress, name.clone()),
-        Holder::Pod { pod, .. } => {
-            Key { kind: Kind::Pod, namespace: pod.namespace.clone(), name: pod.name.clone() }
-        }
+        Holder::Pod { pod, .. } => Key { kind: Kind::Pod, namespace: pod.namespace.clone(), name: pod.name.clone() },
         Holder::Named { .. } | Holder::Observed { .. } => Key::pool(&conflict.pool),
     }
 }
@@ -224,7 +220,8 @@ fn read_entry<L: Ledger>(office: &Office<L>, value: &Value) -> Result<(IpAddr, A
         }
         let (pod, pools) = pod.unzip();
         let ordinal = set.index;
-        let by = AdoptedBy::Ordinal { id, uid: uid.unwrap_or_default(), ordinal, pod, pools: pools.unwrap_or_default() };
+        let by =
+            AdoptedBy::Ordinal { id, uid: uid.unwrap_or_default(), ordinal, pod, pools: pools.unwrap_or_default() };
         return Ok((address, by));
     }
     if let Some((pod, _)) = pod {
@@ -270,27 +267,21 @@ fn egresses<L: Ledger>(office: &Office<L>) -> Vec<AdoptItem> {
         .into_iter()
         .filter_map(|(key, live)| {
             let object = live.object.as_ref().ok()?;
-            let created = object.metadata().creation_timestamp;
+            let Object::Egress(egress) = object else { return None };
+            let created = egress.metadata.creation_timestamp;
             let Ok(Some(Action::PutEgress(put))) = translate::translate(object, None).map(|it| it.action) else {
                 return None;
             };
             let named: BTreeSet<IpAddr> = put.items.iter().filter_map(|item| item.address).collect();
-            let chosen = if is_chosen(&live) { named.into_iter().collect() } else { Vec::new() };
+            // In doubt an address is the user's: that one is never taken away.
+            let chosen =
+                if chosen_by_us(&egress.spec, &live.managers) { named.into_iter().collect() } else { Vec::new() };
             let item = AdoptItem::Egress { put, chosen, placed: placed(&live.status) };
             Some((created.is_none(), created, key, item))
         })
         .collect();
     items.sort_by(|a, b| (&a.0, &a.1, &a.2).cmp(&(&b.0, &b.1, &b.2)));
     items.into_iter().map(|(.., item)| item).collect()
-}
-
-/// Whether an allocator wrote the address. In doubt it is the user's: that one is never taken away.
-fn is_chosen(live: &Live) -> bool {
-    let owns = |path: &[&str]| {
-        let mut writers = live.managers.iter().filter(|it| it.subresource.is_empty() && it.owns(path)).peekable();
-        writers.peek().is_some() && writers.all(|it| CHOOSERS.contains(&&*it.manager))
-    };
-    owns(&["spec", "egressIP"]) || owns(&["spec", "egressIPs"])
 }
 
 /// Where a status says that addresses are.
@@ -396,6 +387,3 @@ pub async fn release_services<L: Ledger>(office: &Office<L>) -> Result<(), Depos
     }
     Ok(())
 }
-
-/// The mode of the ledger and that of the bridge are one.
-const _: fn(Mode) -> holdfast_statemachine::adopt::Mode = |mode| mode;

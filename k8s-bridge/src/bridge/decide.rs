@@ -39,16 +39,6 @@ struct Asked {
     action: Action,
 }
 
-/// The first pass: everything that was listed, kind by kind, after what is gone was released.
-pub async fn load<L: Ledger>(office: &Arc<Office<L>>) -> Result<(), Deposed> {
-    verify::sweep(office).await?;
-    if office.decisions.due() > 0 {
-        let keys = office.decisions.take().await;
-        pass(office, keys).await?;
-    }
-    Ok(())
-}
-
 /// Looks at whatever is due, until this replica leads no longer. While one entry is on its way, what comes in
 /// gathers for the next.
 pub async fn run<L: Ledger>(office: &Arc<Office<L>>) {
@@ -60,7 +50,8 @@ pub async fn run<L: Ledger>(office: &Arc<Office<L>>) {
     }
 }
 
-async fn pass<L: Ledger>(office: &Arc<Office<L>>, keys: Vec<Key>) -> Result<(), Deposed> {
+/// Looks at these keys and proposes what they ask for.
+pub async fn pass<L: Ledger>(office: &Arc<Office<L>>, keys: Vec<Key>) -> Result<(), Deposed> {
     let mut asked = Vec::new();
     let mut unproven = Vec::new();
     for key in keys {

@@ -3,6 +3,7 @@
 //! It runs where the ledger's leader is ([`run`]), one [`office::Office`] a term. Everything is level-triggered:
 //! an event only says which key to look at, and whoever looks reads the newest of both sides.
 
+mod adopt;
 pub mod cache;
 mod decide;
 mod informer;
@@ -28,7 +29,9 @@ use tracing::info;
 use crate::ledger::Ledger;
 use crate::objects::Kind;
 use cache::Cache;
-pub use modes::{Mode, Unfit};
+use decide::Deposed;
+pub use holdfast_statemachine::adopt::Mode;
+pub use modes::Unfit;
 use office::{Office, Refusals};
 use queue::Queue;
 use recorder::Recorder;
@@ -103,6 +106,12 @@ async fn serve<L: Ledger>(office: Arc<Office<L>>) -> Option<Unfit> {
     if let Err(unfit) = modes::check_until_answered(&office).await {
         return Some(unfit);
     }
+    // Before anything is listed: from here on nobody is given an address that the API says is another's.
+    let adopted = match adopt::begin(&office).await {
+        Ok(adopted) => adopted,
+        Err(adopt::Stopped::Deposed) => return None,
+        Err(adopt::Stopped::Unfit(unfit)) => return Some(unfit),
+    };
     office.report.change(|state| state.phase = Phase::Listing);
     // Dropping the set ends every task in it.
     let mut tasks = JoinSet::new();
@@ -129,7 +138,7 @@ async fn serve<L: Ledger>(office: Arc<Office<L>>) -> Option<Unfit> {
         }
         info!(kind = kind.name(), objects = office.cache.keys(kind).len(), "listed");
     }
-    if decide::load(&office).await.is_err() {
+    if load(&office, adopted).await.is_err() {
         return None;
     }
     office.report.change(|state| state.phase = Phase::Working);
@@ -137,6 +146,25 @@ async fn serve<L: Ledger>(office: Arc<Office<L>>) -> Option<Unfit> {
     decide::run(&office).await;
     None
 }
+
+/// What comes before normal work: adopt, on a first start; else release what is gone; then look at everything.
+async fn load<L: Ledger>(office: &Arc<Office<L>>, adopted: bool) -> Result<(), Deposed> {
+    if adopted {
+        adopt::release_services(office).await?;
+    } else {
+        adopt::adopt(office).await?;
+    }
+    office.report.change(|state| state.phase = Phase::Sweeping);
+    verify::sweep(office).await?;
+    if office.decisions.due() > 0 {
+        let keys = office.decisions.take().await;
+        decide::pass(office, keys).await?;
+    }
+    Ok(())
+}
+
+/// The name under which the bridge writes, in `metadata.managedFields`.
+pub const FIELD_MANAGER: &str = "holdfast";
 
 /// Every kind that the bridge writes.
 pub(crate) const MIRRORED: [Kind; 3] = [Kind::IpPool, Kind::ExternalIpPool, Kind::Egress];

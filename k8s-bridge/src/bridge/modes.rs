@@ -1,9 +1,9 @@
 //! Whose the objects are: this group's alone, or Antrea's with this group beside it.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use holdfast_statemachine::adopt::Mode;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta};
@@ -12,25 +12,6 @@ use kube::{Api, Client, ResourceExt};
 use super::office::Office;
 use crate::crds;
 use crate::ledger::Ledger;
-
-/// Who else writes the objects.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
-    /// Nobody: pools and Egresses are this group's alone.
-    #[default]
-    Standalone,
-    /// Antrea's agents and controller: this group writes reservations into IPPools, and nothing else.
-    Antrea,
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Mode::Standalone => "standalone",
-            Mode::Antrea => "antrea",
-        })
-    }
-}
 
 /// Why the bridge cannot work with this Kubernetes API.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,6 +48,23 @@ pub enum Unfit {
         /// The label, with its value.
         label: String,
     },
+    /// The group lives by another mode.
+    #[error(
+        "mode {asked}: this group adopted the Kubernetes API in mode {recorded}, and keeps it; a group with new data \
+         directories adopts anew"
+    )]
+    OtherMode {
+        /// The mode that it began with.
+        recorded: Mode,
+        /// The mode asked for.
+        asked: Mode,
+    },
+    /// The group cannot begin in this mode.
+    #[error("the group cannot adopt what the Kubernetes API says: {why}")]
+    Refused {
+        /// What the ledger says.
+        why: String,
+    },
     /// Antrea's controller is at work.
     #[error(
         "mode standalone: antrea-controller is at work here (its last heartbeat was at {heartbeat}): \
@@ -81,7 +79,7 @@ pub enum Unfit {
 /// A heartbeat younger than this says that Antrea's controller is at work.
 const HEARTBEAT: SignedDuration = SignedDuration::from_mins(5);
 /// Between two questions to an API server that does not answer.
-const PAUSES: [Duration; 5] = [
+pub(super) const PAUSES: [Duration; 5] = [
     Duration::from_millis(250),
     Duration::from_secs(1),
     Duration::from_secs(4),

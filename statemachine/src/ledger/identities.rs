@@ -27,7 +27,7 @@ impl Ledger {
                     return Some((bound.source.clone(), bound.pod.uid.clone()));
                 }
                 let held = self.owned.get(&OwnerKey::Pod(namespace.clone(), name.clone()))?;
-                held.addresses().find_map(|address| match &tables.grants().get(&address)?.holder {
+                held.iter().find_map(|address| match &tables.grants().get(address)?.holder {
                     Holder::Pod { pod, source } => Some((source.clone(), pod.uid.clone())),
                     _ => None,
                 })
@@ -40,11 +40,11 @@ impl Ledger {
         if let Some((id, ordinal)) = self.bound_by_uid.get(uid) {
             return Family::ALL.iter().filter_map(|family| self.used_by_pod(id, *ordinal, *family)).collect();
         }
-        let held = self.owned.get(&OwnerKey::Pod(namespace.clone(), name.clone())).copied();
+        let held = self.owned.get(&OwnerKey::Pod(namespace.clone(), name.clone()));
         let own = |address: &IpAddr| match self.tables.grants().get(address).map(|grant| &grant.holder) {
             Some(Holder::Pod { pod, .. }) => pod.uid == *uid,
             _ => false,
         };
-        held.into_iter().flat_map(super::holding::Pair::addresses).filter(own).collect()
+        held.into_iter().flatten().copied().filter(own).collect()
     }
 }

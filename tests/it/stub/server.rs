@@ -85,8 +85,10 @@ async fn answer(State(shared): State<Arc<Shared>>, Query(asked): Query<Asked>, u
     let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
     let kind = match segments.last().copied() {
         _ if path.contains("/customresourcedefinitions/") => return Json(definition(path)).into_response(),
-        Some(kind @ ("pods" | "nodes" | "namespaces" | "services" | "statefulsets")) => kind,
-        Some(kind @ ("ippools" | "externalippools" | "egresses")) => kind,
+        Some(
+            kind @ ("pods" | "nodes" | "namespaces" | "services" | "statefulsets" | "ippools" | "externalippools"
+            | "egresses"),
+        ) => kind,
         _ => return StatusCode::NOT_FOUND.into_response(),
     };
     if asked.watch {

@@ -143,7 +143,11 @@ impl Affected {
             Event::Drained { .. } | Event::Settings => self.reasons = true,
             Event::Retired { pool, .. } => self.pool(pool),
             // No status shows it.
-            Event::Retained { .. } | Event::Cooled { .. } => {}
+            Event::Retained { .. }
+            | Event::Cooled { .. }
+            | Event::AdoptionBegun { .. }
+            | Event::Conflict(_)
+            | Event::AdoptionEnded { .. } => {}
         }
     }
 }

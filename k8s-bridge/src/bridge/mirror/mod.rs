@@ -4,7 +4,7 @@
 //! writer each, and a [`turn`] is one look at one of them. What is to be written is decided by pure functions of the
 //! object, its rows and what is remembered of it.
 
-mod addresses;
+pub mod addresses;
 mod budget;
 mod contest;
 mod cut;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::modes::Mode;
+use super::Mode;
 use super::office::Office;
 use super::recorder;
 use crate::ledger::Ledger;

@@ -14,7 +14,7 @@ use crate::bridge::watched::{Egresses, ExternalIpPools, IpPools, Live, Watchable
 use crate::objects::Kind;
 
 /// How the bridge calls itself in `metadata.managedFields`.
-pub const MANAGER: &str = "holdfast";
+pub const MANAGER: &str = crate::bridge::FIELD_MANAGER;
 /// A request without an answer after this long has failed: nobody knows whether it was done.
 const PATIENCE: Duration = Duration::from_secs(15);
 
