@@ -110,3 +110,136 @@ fn address(there: Option<&str>, ours: bool, item: &EgressItemRow) -> Result<Opti
     // Nobody asked for it, and it is chosen no longer.
     if ours && item.asked.is_none() { Ok(item.chosen.map(text)) } else { Err(Untold) }
 }
+
+#[cfg(test)]
+mod tests {
+    use holdfast_statemachine::Source;
+    use holdfast_statemachine::row::{CreationKey, Stamp};
+
+    use super::*;
+
+    fn item(pool: &str, asked: &str, chosen: &str) -> EgressItemRow {
+        let address = |text: &str| (!text.is_empty()).then(|| text.parse().expect("is an address"));
+        let pool = (!pool.is_empty()).then(|| pool.into());
+        EgressItemRow { pool, asked: address(asked), chosen: address(chosen), waiting: None }
+    }
+
+    fn row(plural: bool, items: Vec<EgressItemRow>) -> EgressRow {
+        EgressRow {
+            source: Source::Kubernetes,
+            uid: "u".into(),
+            created: CreationKey { seconds: 0, revision: 0, name: "e".into() },
+            plural,
+            items,
+            rest: "".into(),
+            stamp: Stamp::default(),
+        }
+    }
+
+    fn spec(value: Value) -> EgressSpec {
+        let mut whole = json!({"appliedTo": {}});
+        whole.as_object_mut().expect("is one").extend(value.as_object().expect("is one").clone());
+        serde_json::from_value(whole).expect("is a spec")
+    }
+
+    fn patch(value: Value) -> Spec {
+        Spec::Patch(value)
+    }
+
+    #[test]
+    fn only_what_the_ledger_chose_is_written_changed_or_taken_away() {
+        let pool = |address: &str| match address {
+            "" => json!({"externalIPPool": "p"}),
+            address => json!({"externalIPPool": "p", "egressIP": address}),
+        };
+        for (there, ours, item, expected) in [
+            // Chosen, and not shown: new, or taken away by somebody.
+            (pool(""), false, item("p", "", "1.1.1.2"), patch(json!({"egressIP": "1.1.1.2"}))),
+            (pool("1.1.1.2"), true, item("p", "", "1.1.1.2"), Spec::Right),
+            // The user wrote the chosen one into a manifest of their own.
+            (pool("1.1.1.2"), false, item("p", "", "1.1.1.2"), Spec::Right),
+            // Another was chosen; none is.
+            (pool("1.1.1.2"), true, item("p", "", "2.2.2.2"), patch(json!({"egressIP": "2.2.2.2"}))),
+            (pool("1.1.1.2"), true, item("p", "", ""), patch(json!({"egressIP": null}))),
+            // The same of somebody else's: the ledger has not been told of it.
+            (pool("1.1.1.2"), false, item("p", "", "2.2.2.2"), Spec::Ahead),
+            (pool("1.1.1.2"), false, item("p", "", ""), Spec::Ahead),
+            // A user's stays, in its own words, whether it is granted or not.
+            (pool("2001:DB8::1"), false, item("p", "2001:db8::1", ""), Spec::Right),
+            (pool("1.1.1.2"), true, item("p", "3.3.3.3", ""), Spec::Ahead),
+            (pool(""), false, item("p", "3.3.3.3", ""), Spec::Ahead),
+            (pool(""), false, item("p", "", ""), Spec::Right),
+            // Another form, another pool, no address at all.
+            (json!({"externalIPPools": ["p"]}), false, item("p", "", "1.1.1.2"), Spec::Ahead),
+            (json!({"externalIPPool": "q"}), false, item("p", "", "1.1.1.2"), Spec::Ahead),
+            (pool("1.1.1.x"), true, item("p", "", "1.1.1.2"), Spec::Ahead),
+            (json!({"egressIP": "9.9.9.9"}), false, item("", "9.9.9.9", ""), Spec::Right),
+        ] {
+            let shown = there.to_string();
+            assert_eq!(compare(&spec(there), ours, &row(false, vec![item.clone()])), expected, "{shown} {item:?}");
+        }
+    }
+
+    #[test]
+    fn the_plural_form_is_filled_in_at_its_index_and_written_whole() {
+        let there = |addresses: Value| json!({"externalIPPools": ["p", "q"], "egressIPs": addresses});
+        let both = |first: &str, second: &str| patch(json!({"egressIPs": [first, second]}));
+        let chosen = || vec![item("p", "1.1.1.1", ""), item("q", "", "2.2.2.2")];
+        for (addresses, ours, items, expected) in [
+            (json!(["1.1.1.1", ""]), false, chosen(), both("1.1.1.1", "2.2.2.2")),
+            (json!(["1.1.1.1"]), false, chosen(), both("1.1.1.1", "2.2.2.2")),
+            (json!(["1.1.1.1", "2.2.2.2"]), true, chosen(), Spec::Right),
+            (json!([]), false, chosen(), Spec::Ahead),
+            (json!(["", "2.2.2.2"]), true, vec![item("p", "", ""), item("q", "", "3.3.3.3")], both("", "3.3.3.3")),
+            (
+                json!(["", "2.2.2.2"]),
+                true,
+                vec![item("p", "", ""), item("q", "", "")],
+                patch(json!({"egressIPs": null})),
+            ),
+            (json!([]), false, vec![item("p", "", ""), item("q", "", "")], Spec::Right),
+            (json!(["5.5.5.5", ""]), false, vec![item("p", "", "1.1.1.1"), item("q", "", "2.2.2.2")], Spec::Ahead),
+        ] {
+            let shown = addresses.to_string();
+            assert_eq!(compare(&spec(there(addresses)), ours, &row(true, items)), expected, "{shown}");
+        }
+        let fixed = json!({"egressIPs": ["9.9.9.9", "8.8.8.8"]});
+        assert_eq!(
+            compare(&spec(fixed), false, &row(true, vec![item("", "9.9.9.9", ""), item("", "8.8.8.8", "")])),
+            Spec::Right
+        );
+    }
+
+    #[test]
+    fn whose_an_address_is_says_who_wrote_it() {
+        let manager = |name: &str, field: &str| {
+            let fields = json!({"f:spec": {format!("f:{field}"): {}}});
+            serde_json::from_value::<Manager>(json!({"manager": name, "fieldsV1": fields})).expect("is one")
+        };
+        let of = spec(json!({"externalIPPool": "p", "egressIP": "1.1.1.2"}));
+        for (managers, expected) in [
+            (vec![manager("holdfast", "egressIP"), manager("kubectl", "externalIPPool")], true),
+            (vec![manager("antrea-controller", "egressIP")], true),
+            (vec![manager("holdfast", "egressIP"), manager("kubectl", "egressIP")], false),
+            (vec![manager("kubectl", "egressIP")], false),
+            (vec![manager("holdfast", "egressIPs")], false),
+            (vec![], false),
+        ] {
+            assert_eq!(chosen_by_us(&of, &managers), expected, "{managers:?}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_the_status_shows_and_the_spec_does_not_was_taken_away() {
+        let status = |cluster: &str, ip: &str| json!({"holdfast": {"cluster": cluster, "index": 5}, "egressIPs": [{"ip": ip, "node": "n"}]});
+        let row = row(false, vec![item("p", "", "1.1.1.2")]);
+        let without = spec(json!({"externalIPPool": "p"}));
+        assert!(taken_away(&without, &status("c", "1.1.1.2"), "c", &row));
+        // Another was shown: the ledger chose anew.
+        assert!(!taken_away(&without, &status("c", "1.1.1.9"), "c", &row));
+        assert!(!taken_away(&without, &status("other", "1.1.1.2"), "c", &row));
+        assert!(!taken_away(&without, &Value::Null, "c", &row));
+        let with = spec(json!({"externalIPPool": "p", "egressIP": "1.1.1.2"}));
+        assert!(!taken_away(&with, &status("c", "1.1.1.2"), "c", &row));
+    }
+}

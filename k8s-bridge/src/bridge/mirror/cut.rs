@@ -68,3 +68,58 @@ pub fn bytes(value: &Value) -> usize {
     let _ = serde_json::to_writer(&mut count, value);
     count.0
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+    use crate::export::{Condition, Holdfast, Owner, Usage};
+
+    fn status(entries: u32) -> IpPoolStatus {
+        let entry = |n: u32| IpAddressState {
+            ip_address: IpAddr::from((0x0a00_0000 + n).to_be_bytes()),
+            phase: if n.is_multiple_of(4) { "Allocated" } else { "Reserved" },
+            owner: Owner { name: Some("x".repeat(100).into()), ..Owner::default() },
+        };
+        let ready = Condition {
+            kind: "Ready",
+            status: "True",
+            last_transition_time: String::new(),
+            reason: "InForce",
+            message: "its ranges are in force".into(),
+        };
+        IpPoolStatus {
+            ip_addresses: (0..entries).map(entry).collect(),
+            usage: Usage { total: 0, used: 0, free: 0 },
+            conditions: vec![ready],
+            holdfast: Holdfast::default(),
+        }
+    }
+
+    #[test]
+    fn what_fits_is_left_alone() {
+        let mut small = status(100);
+        cut(&mut small, LARGEST).expect("is JSON");
+        assert_eq!(small, status(100));
+    }
+
+    #[test]
+    fn what_is_in_use_stays_first_and_all_stay_sorted() {
+        let mut large = status(1_000);
+        cut(&mut large, 100_000).expect("is JSON");
+        let in_use = large.ip_addresses.iter().filter(|entry| entry.phase == "Allocated").count();
+        assert_eq!(in_use, 250);
+        let kept = large.ip_addresses.len();
+        assert!((300..1_000).contains(&kept), "{kept}");
+        assert!(large.ip_addresses.is_sorted_by_key(|entry| entry.ip_address));
+        let lowest_reserved = large.ip_addresses.iter().filter(|entry| entry.phase == "Reserved");
+        let expected = status(1_000).ip_addresses.into_iter().filter(|entry| entry.phase == "Reserved");
+        assert!(lowest_reserved.cloned().eq(expected.take(kept - 250)));
+        let said = &large.conditions[0].message;
+        let left_out = 1_000 - kept;
+        assert!(said.contains(&format!("{left_out} of the 1000 addresses held are left out")), "{said}");
+        let whole = serde_json::to_value(&large).expect("is JSON");
+        assert!(bytes(&whole) <= 100_000 && bytes(&whole) == whole.to_string().len());
+    }
+}

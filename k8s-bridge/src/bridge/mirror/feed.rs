@@ -8,9 +8,11 @@ use holdfast_statemachine::row::Holder;
 use holdfast_statemachine::{Change, Event, Name, PoolId, PoolKind};
 use tracing::warn;
 
+use super::news::{News, news};
 use crate::bridge::MIRRORED;
 use crate::bridge::key::Key;
 use crate::bridge::office::Office;
+use crate::bridge::recorder::Telling;
 use crate::ledger::Ledger;
 use crate::objects::Kind;
 
@@ -21,6 +23,8 @@ const BATCH: usize = 1_000;
 pub async fn run<L: Ledger>(office: Arc<Office<L>>) {
     let mut revision = office.ledger.revision();
     let mut after = office.since;
+    // Changes of an entry that are not all read.
+    let mut entry = Vec::new();
     loop {
         let now = *revision.borrow_and_update();
         while after < now {
@@ -28,10 +32,13 @@ pub async fn run<L: Ledger>(office: Arc<Office<L>>) {
                 Ok(changes) if changes.is_empty() => break,
                 Ok(changes) => {
                     office.mirror.add_all(affected(&office, &changes));
-                    changes.last().map_or(now, |change| change.revision)
+                    let last = changes.last().map_or(now, |change| change.revision);
+                    tell(&office, &mut entry, changes, last >= now);
+                    last
                 }
                 Err(gap) => {
                     warn!(%gap, "all objects are looked at");
+                    entry.clear();
                     for kind in MIRRORED {
                         office.mirror.add_all(office.cache.keys(kind));
                     }
@@ -44,6 +51,36 @@ pub async fn run<L: Ledger>(office: Arc<Office<L>>) {
             std::future::pending::<()>().await;
         }
     }
+}
+
+/// Tells the news of each entry once all its changes are read. `entry`: those read of the last one; `all`: nothing
+/// follows, and revisions are made known entry by entry.
+fn tell<L: Ledger>(office: &Office<L>, entry: &mut Vec<Change>, changes: Vec<Change>, all: bool) {
+    for change in changes {
+        if entry.last().is_some_and(|last| last.index != change.index) {
+            tell_entry(office, &std::mem::take(entry));
+        }
+        entry.push(change);
+    }
+    if all {
+        tell_entry(office, &std::mem::take(entry));
+    }
+}
+
+fn tell_entry<L: Ledger>(office: &Office<L>, entry: &[Change]) {
+    for News { about, warning, reason, note } in news(entry) {
+        let uid = uid(office, &about);
+        office.recorder.tell(Telling { about, uid, warning, reason, note });
+    }
+}
+
+/// The object's UID, as it was seen or as it is recorded; else empty.
+fn uid<L: Ledger>(office: &Office<L>, key: &Key) -> Name {
+    if let Some(live) = office.cache.get(key) {
+        return live.uid.clone();
+    }
+    let recorded = key.object().and_then(|object| office.ledger.read(|ledger| ledger.recorded(&object)));
+    recorded.map(|(_, uid)| uid).unwrap_or_default()
 }
 
 /// What changes say of objects, before the ledger is asked.
@@ -84,7 +121,7 @@ impl Affected {
     fn add(&mut self, event: &Event) {
         match event {
             Event::Put(object) | Event::Deleted(object) | Event::Waits { object, .. } | Event::Met { object, .. } => {
-                self.object(object)
+                self.object(object);
             }
             Event::Granted { pool, holder, .. } | Event::Released { pool, holder, .. } => {
                 self.pool(pool);

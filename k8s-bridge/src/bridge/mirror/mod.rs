@@ -10,6 +10,7 @@ mod contest;
 mod cut;
 mod feed;
 mod memory;
+mod news;
 mod other_writer;
 mod requests;
 mod status;
@@ -23,13 +24,18 @@ use tokio::task::JoinSet;
 
 use super::Mode;
 use super::office::Office;
+use super::recorder;
 use crate::ledger::Ledger;
+
+pub use budget::Budget;
+pub use requests::MANAGER;
 
 /// Writes for as long as this replica leads.
 pub async fn run<L: Ledger>(office: Arc<Office<L>>) {
     // Dropping the set ends every task in it.
     let mut tasks = JoinSet::new();
     tasks.spawn(feed::run(office.clone()));
+    tasks.spawn(recorder::run(office.clone()));
     match office.options.mode {
         Mode::Standalone => {
             tasks.spawn(writers::run(office));

@@ -37,3 +37,44 @@ fn is_other(manager: &Manager, subresource: &str) -> bool {
 fn newest<'a>(managers: impl Iterator<Item = &'a Manager>) -> Option<Name> {
     managers.max_by_key(|manager| manager.time).map(|manager| manager.manager.clone())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::bridge::watched::{IpPools, Watchable};
+
+    fn live(index: u64, managers: Value) -> Arc<Live> {
+        let (_, live) = IpPools::keep(json!({
+            "metadata": {"name": "p", "managedFields": managers},
+            "status": {"holdfast": {"cluster": "c", "index": index}},
+        }))
+        .expect("is kept");
+        Arc::new(live)
+    }
+
+    fn manager(name: &str, time: &str) -> Value {
+        json!({"manager": name, "subresource": "status", "time": time, "fieldsV1": {"f:status": {"f:usage": {}}}})
+    }
+
+    #[test]
+    fn whoever_wrote_last_is_named() {
+        let early = manager("holdfast", "2026-01-01T00:00:00Z");
+        let late = manager("kubectl-edit", "2026-01-02T00:00:00Z");
+        let before = manager("antrea-controller", "2025-01-02T00:00:00Z");
+        let written = live(5, json!([early]));
+        let edited = live(4, json!([before, early, late]));
+        let name = |name: &str| Some(Name::from(name));
+        assert_eq!(of_status(&edited, Some(&written), "c"), name("kubectl-edit"));
+        assert_eq!(of_status(&live(5, json!([early, late])), Some(&written), "c"), None);
+        // Whoever only took something away is no manager of anything.
+        assert_eq!(of_status(&live(4, json!([early])), Some(&written), "c"), name(UNKNOWN));
+        // In a new term the managers say so.
+        assert_eq!(of_status(&edited, None, "c"), name("kubectl-edit"));
+        assert_eq!(of_status(&live(5, json!([before, early])), None, "c"), None);
+        assert_eq!(of_status(&edited, None, "another"), None);
+    }
+}

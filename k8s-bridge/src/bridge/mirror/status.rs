@@ -108,3 +108,99 @@ pub fn newer(one: &str, other: &str) -> Option<Ordering> {
     let number = |text: &str| text.parse::<u64>().ok();
     Some(number(one)?.cmp(&number(other)?))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn manager(name: &str, fields: Value) -> Manager {
+        let value = json!({"manager": name, "subresource": "status", "fieldsV1": {"f:status": fields}});
+        serde_json::from_value(value).expect("is one")
+    }
+
+    #[test]
+    fn only_a_higher_index_of_the_same_group_that_it_wrote_itself_is_newer() {
+        let ours = vec![manager("holdfast", json!({"f:holdfast": {"f:index": {}}}))];
+        let others = vec![manager("kubectl-edit", json!({"f:holdfast": {"f:index": {}}}))];
+        let both = [ours.clone(), others.clone()].concat();
+        for (cluster, shown, managers, expected) in [
+            ("c", 11, &ours, true),
+            ("c", 10, &ours, false),
+            ("c", 9, &ours, false),
+            ("other", 11, &ours, false),
+            ("c", 11, &others, false),
+            ("c", 11, &both, true),
+            ("c", 11, &Vec::new(), true),
+        ] {
+            let there = json!({"holdfast": {"cluster": cluster, "index": shown}});
+            assert_eq!(is_newer(&there, managers, "c", 10), expected, "{cluster} {shown} {managers:?}");
+        }
+        for there in [json!(null), json!({}), json!({"holdfast": {"cluster": "c", "index": "11"}})] {
+            assert!(!is_newer(&there, &[], "c", 10), "{there}");
+        }
+    }
+
+    fn pool(ready: &str, time: &str, index: u64, used: u64) -> Value {
+        json!({
+            "usage": {"total": 10, "used": used},
+            "conditions": [
+                {"type": "Ready", "status": ready, "lastTransitionTime": time, "reason": "R", "message": "m"},
+            ],
+            "holdfast": {"cluster": "c", "index": index},
+        })
+    }
+
+    #[test]
+    fn a_status_that_differs_in_index_and_time_alone_says_the_same() {
+        let mut there = pool("True", "2026-01-01T00:00:00Z", 5, 1);
+        there["conditions"][0]["observedGeneration"] = 3.into();
+        let completed = |mut wanted: Value, observed| {
+            complete(&mut wanted, &there, observed);
+            wanted
+        };
+        let later = "2026-02-02T00:00:00Z";
+        let wanted = completed(pool("True", later, 9, 1), Observed::Generation(3));
+        assert!(says(&there, &wanted));
+        assert_eq!(wanted["conditions"][0]["lastTransitionTime"], "2026-01-01T00:00:00Z");
+        assert!(says(&there, &completed(pool("True", later, 9, 1), Observed::AsBefore)));
+        assert!(!says(&there, &completed(pool("True", later, 9, 1), Observed::Generation(4))));
+        assert!(!says(&there, &completed(pool("True", later, 9, 2), Observed::AsBefore)));
+        // It flipped: it tells since when.
+        let flipped = completed(pool("False", later, 9, 1), Observed::AsBefore);
+        assert!(!says(&there, &flipped));
+        assert_eq!(flipped["conditions"][0]["lastTransitionTime"], later);
+        // Something more, and something less.
+        let mut more = there.clone();
+        more["egressNode"] = "n".into();
+        assert!(!says(&more, &completed(pool("True", later, 9, 1), Observed::AsBefore)));
+        assert!(!says(&Value::Null, &pool("True", later, 9, 1)));
+    }
+
+    #[test]
+    fn a_refusal_takes_the_place_of_one_condition() {
+        let refusal = Refusal { code: "Malformed", message: "spec.x: 1 is not allowed: 2".into(), generation: Some(4) };
+        let now = "2026-03-03T00:00:00Z";
+        let mut status = pool("True", "2026-01-01T00:00:00Z", 5, 1);
+        let there = status.clone();
+        refuse(&mut status, Kind::IpPool, &refusal, now);
+        complete(&mut status, &there, Observed::AsBefore);
+        let shown = json!({
+            "type": "Ready", "status": "False", "lastTransitionTime": now, "reason": "Malformed",
+            "message": "spec.x: 1 is not allowed: 2", "observedGeneration": 4,
+        });
+        assert_eq!(status["conditions"], json!([shown]));
+        assert_eq!(status["usage"], there["usage"]);
+        // Said again, it says the same.
+        let mut again = status.clone();
+        refuse(&mut again, Kind::IpPool, &refusal, "2026-04-04T00:00:00Z");
+        complete(&mut again, &status, Observed::AsBefore);
+        assert!(says(&status, &again));
+        // Of an object that the ledger knows nothing of, nothing else is said.
+        let mut empty = Value::Null;
+        refuse(&mut empty, Kind::Egress, &refusal, now);
+        assert_eq!(empty["conditions"][0]["type"], "IPAllocated");
+        assert_eq!(empty.as_object().map(Map::len), Some(1));
+    }
+}
