@@ -139,7 +139,12 @@ async fn newest_heartbeat(client: &Client) -> Result<Option<Timestamp>, kube::Er
     let kind = GroupVersionKind::gvk("crd.antrea.io", "v1beta1", "AntreaControllerInfo");
     let resource = ApiResource::from_gvk_with_plural(&kind, "antreacontrollerinfos");
     let infos = Api::<DynamicObject>::all_with(client.clone(), &resource);
-    let info = infos.get_opt("antrea-controller").await?;
+    let info = match infos.get("antrea-controller").await {
+        Ok(info) => Some(info),
+        // Where the kind is not defined at all, the answer says so in words alone.
+        Err(kube::Error::Api(status)) if status.code == 404 => None,
+        Err(error) => return Err(error),
+    };
     let conditions = info.as_ref().and_then(|info| info.data.get("controllerConditions")?.as_array());
     let times = conditions.into_iter().flatten().filter_map(|it| it.get("lastHeartbeatTime")?.as_str()?.parse().ok());
     Ok(times.max())
