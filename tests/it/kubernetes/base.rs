@@ -102,7 +102,11 @@ async fn replicas_with_the_arguments_of_the_pods_form_a_group() {
         assert_eq!(claim.claim_name, format!("data-holdfast-{ordinal}"));
         replicas.push(Process::start(&mut replica(&pod, &places(&addresses, ordinal, directory.path()))));
     }
+    for replica in &mut replicas {
+        replica.line(|line| line.contains("started"));
+    }
     let client = |args: &[&str]| run(command().args(args).env("HOLDFAST_ENDPOINTS", addresses.join(",")));
+    client(&["leader", "show", "--timeout", "60s"]).expect(0);
     let status = client(&["status", "-o", "json", "--timeout", "60s"]).expect(0);
     for ordinal in 0..3 {
         assert!(status.out.contains(&format!("holdfast-{ordinal}")), "{status:#?}");

@@ -64,16 +64,22 @@ pub struct ControlPlane {
 static GATE: RwLock<()> = RwLock::new(());
 
 /// The control plane, beside other tests.
-pub struct Shared(&'static ControlPlane, RwLockReadGuard<'static, ()>);
+pub struct Shared {
+    one: &'static ControlPlane,
+    _gate: RwLockReadGuard<'static, ()>,
+}
 
 /// The control plane, without other tests.
-pub struct Exclusive(&'static ControlPlane, RwLockWriteGuard<'static, ()>);
+pub struct Exclusive {
+    one: &'static ControlPlane,
+    _gate: RwLockWriteGuard<'static, ()>,
+}
 
 impl Deref for Shared {
     type Target = ControlPlane;
 
     fn deref(&self) -> &ControlPlane {
-        self.0
+        self.one
     }
 }
 
@@ -81,7 +87,7 @@ impl Deref for Exclusive {
     type Target = ControlPlane;
 
     fn deref(&self) -> &ControlPlane {
-        self.0
+        self.one
     }
 }
 
@@ -90,14 +96,14 @@ impl Deref for Exclusive {
 pub fn control_plane() -> Option<Shared> {
     let one = started()?;
     // A test that failed left nothing half done that others rely on.
-    Some(Shared(one, GATE.read().unwrap_or_else(PoisonError::into_inner)))
+    Some(Shared { one, _gate: GATE.read().unwrap_or_else(PoisonError::into_inner) })
 }
 
 /// The same, without other tests.
 #[track_caller]
 pub fn whole_control_plane() -> Option<Exclusive> {
     let one = started()?;
-    Some(Exclusive(one, GATE.write().unwrap_or_else(PoisonError::into_inner)))
+    Some(Exclusive { one, _gate: GATE.write().unwrap_or_else(PoisonError::into_inner) })
 }
 
 /// Started at the first call.

@@ -61,12 +61,8 @@ impl Kind {
             Kind::IpPool => ("crd.antrea.io", "v1beta1", "IPPool", "ippools"),
             Kind::ExternalIpPool => ("crd.antrea.io", "v1beta1", "ExternalIPPool", "externalippools"),
             Kind::Egress => ("crd.antrea.io", "v1beta1", "Egress", "egresses"),
-            Kind::AntreaControllerInfo => {
-                ("crd.antrea.io", "v1beta1", "AntreaControllerInfo", "antreacontrollerinfos")
-            }
-            Kind::Definition => {
-                ("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions")
-            }
+            Kind::AntreaControllerInfo => ("crd.antrea.io", "v1beta1", "AntreaControllerInfo", "antreacontrollerinfos"),
+            Kind::Definition => ("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions"),
         }
     }
 
@@ -138,17 +134,14 @@ impl Api {
 
     /// Deletes an object, if it is there; what it owns follows.
     pub async fn delete(&self, kind: Kind, namespace: &str, name: &str) {
-        let background = DeleteParams {
-            propagation_policy: Some(PropagationPolicy::Background),
-            ..DeleteParams::default()
-        };
+        let background =
+            DeleteParams { propagation_policy: Some(PropagationPolicy::Background), ..DeleteParams::default() };
         self.delete_with(kind, namespace, name, &background).await;
     }
 
     /// The same, and what it owns stays.
     pub async fn orphan(&self, kind: Kind, namespace: &str, name: &str) {
-        let orphan =
-            DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
+        let orphan = DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
         self.delete_with(kind, namespace, name, &orphan).await;
     }
 

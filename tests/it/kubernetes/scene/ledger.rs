@@ -143,7 +143,9 @@ impl Rows {
         let mut addresses = BTreeMap::<u32, Vec<IpAddr>>::new();
         for (address, grant) in &self.grants {
             match &grant.held {
-                Held::Ordinal { namespace: of, name: set, ordinal, former: false } if of == namespace && set == name => {
+                Held::Ordinal { namespace: of, name: set, ordinal, former: false }
+                    if of == namespace && set == name =>
+                {
                     addresses.entry(*ordinal).or_default().push(*address);
                 }
                 _ => {}

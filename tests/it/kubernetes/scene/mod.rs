@@ -4,6 +4,7 @@ mod api;
 mod check;
 mod ledger;
 mod objects;
+mod pool_view;
 mod recorder;
 mod stage;
 
@@ -17,8 +18,9 @@ pub use api::{Api, Kind};
 pub use check::{World, findings};
 pub use ledger::Rows;
 pub use objects::*;
+pub use pool_view::{entries, run_of};
 pub use recorder::Recorder;
-pub use stage::Stage;
+pub use stage::{Stage, name_of, namespace_of};
 
 use crate::fixtures::Group;
 
@@ -65,6 +67,19 @@ impl Scene {
     /// All that the ledger holds.
     pub async fn rows(&self) -> Rows {
         Rows::read(&self.ledger_client()).await
+    }
+
+    /// Waits until the ledger is as wanted.
+    pub async fn ledger(&self, what: &str, wanted: impl Fn(&Rows) -> bool) -> Rows {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let rows = self.rows().await;
+            if wanted(&rows) {
+                return rows;
+            }
+            assert!(Instant::now() < deadline, "the ledger does not come to hold {what}: {rows:#?}");
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     /// All that the API server and the ledger hold.

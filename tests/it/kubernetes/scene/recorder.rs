@@ -56,7 +56,7 @@ impl Recorder {
                 }
             });
         }
-        Recorder { versions, tasks: tasks }
+        Recorder { versions, tasks }
     }
 
     /// The versions so far of the objects of this name.

@@ -115,17 +115,21 @@ impl Stage {
         self.curtains += 1;
         let name = format!("curtain-{}", self.curtains);
         let namespace = self.namespace("curtain").await;
-        // Documentation ranges: no test's own.
-        self.api.create(Kind::IpPool, &pool(&name, &[range("198.51.100.10", "198.51.100.10")], "198.51.100.1", 24)).await;
-        self.api.create(Kind::ExternalIpPool, &external_pool(&name, &[range("203.0.113.10", "203.0.113.10")])).await;
-        self.api.create(Kind::Egress, &egress(&name, &json!({"externalIPPool": name}))).await;
+        // Documentation ranges: no test's own. A static Egress takes no room on any Node.
+        let only = [range("198.51.100.10", "198.51.100.10")];
+        self.api.create(Kind::IpPool, &pool(&name, &only, "198.51.100.1", 24)).await;
+        let external = external_pool(&name, &[range("203.0.113.10", "203.0.113.10")]);
+        self.api.create(Kind::ExternalIpPool, &external).await;
+        self.api.create(Kind::Egress, &egress(&name, &json!({"egressIP": "203.0.113.11"}))).await;
         self.api.create(Kind::StatefulSet, &set(&namespace, &name, 1, &name)).await;
         let allocated = |it: Option<&Value>| {
             it.is_some_and(|it| it.pointer("/status/ipAddresses/0/phase").is_some_and(|phase| phase == "Allocated"))
         };
         self.api.until(Kind::IpPool, "", &name, "the Pod's address", allocated).await;
-        let written = |it: Option<&Value>| it.is_some_and(|it| it["status"]["conditions"].as_array().is_some());
-        self.api.until(Kind::Egress, "", &name, "a status", written).await;
+        for kind in [Kind::ExternalIpPool, Kind::Egress] {
+            let written = |it: Option<&Value>| it.is_some_and(|it| it["status"]["holdfast"].is_object());
+            self.api.until(kind, "", &name, "a status", written).await;
+        }
         self.api.delete(Kind::Egress, "", &name).await;
         self.api.delete(Kind::StatefulSet, &namespace, &name).await;
         self.api.until(Kind::Pod, &namespace, &format!("{name}-0"), "no Pod", |it| it.is_none()).await;

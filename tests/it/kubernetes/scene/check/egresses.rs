@@ -38,19 +38,20 @@ fn items(egress: &Value) -> Option<Vec<(String, Option<IpAddr>)>> {
         return Some(vec![(pool.to_owned(), address(&spec["egressIP"]))]);
     }
     let pools = spec["externalIPPools"].as_array()?;
-    let item = |(at, pool): (usize, &Value)| {
-        (pool.as_str().expect("a name").to_owned(), address(&spec["egressIPs"][at]))
-    };
+    let item =
+        |(at, pool): (usize, &Value)| (pool.as_str().expect("a name").to_owned(), address(&spec["egressIPs"][at]));
     Some(pools.iter().enumerate().map(item).collect())
 }
 
 fn pooled(world: &World, (name, egress): (&str, &Value), items: &[(String, Option<IpAddr>)], findings: &mut Findings) {
     let status = &egress["status"];
-    findings.same(status["holdfast"]["cluster"].as_str(), Some(world.rows.cluster.as_str()), || format!("{name}: cluster"));
+    findings
+        .same(status["holdfast"]["cluster"].as_str(), Some(world.rows.cluster.as_str()), || format!("{name}: cluster"));
     let (mut granted, mut placed) = (0, 0);
     let mut first_placed = None;
     for (pool, address) in items {
-        let holds = address.filter(|it| world.rows.grants.get(it).is_some_and(|it| it.held == Held::Egress(name.into())));
+        let holds =
+            address.filter(|it| world.rows.grants.get(it).is_some_and(|it| it.held == Held::Egress(name.into())));
         let Some(holds) = holds else {
             let why = unmet(world, pool, *address);
             findings.must(why, || format!("{name}: no address of {pool}, which has one ({address:?})"));

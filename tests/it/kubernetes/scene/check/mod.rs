@@ -121,7 +121,8 @@ pub fn usable(pool: &Value, external: bool) -> Vec<IpAddr> {
             continue;
         };
         let (network, length) = cidr.split_once('/').expect("a CIDR");
-        let (network, length): (IpAddr, u32) = (network.parse().expect("an address"), length.parse().expect("a length"));
+        let (network, length): (IpAddr, u32) =
+            (network.parse().expect("an address"), length.parse().expect("a length"));
         let bits = if network.is_ipv4() { 32 } else { 128 };
         let size = 1_u128 << (bits - length);
         let first = number(network) / size * size;

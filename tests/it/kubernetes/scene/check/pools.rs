@@ -67,7 +67,9 @@ fn keys_of<T>(map: &BTreeMap<IpAddr, T>) -> BTreeSet<IpAddr> {
 fn numbers(world: &World, (external, name): (bool, &str), pool: &Value, findings: &mut Findings) {
     let about = format!("{} {name}", if external { "ExternalIPPool" } else { "IPPool" });
     let status = &pool["status"];
-    findings.same(status["holdfast"]["cluster"].as_str(), Some(world.rows.cluster.as_str()), || format!("{about}: cluster"));
+    findings.same(status["holdfast"]["cluster"].as_str(), Some(world.rows.cluster.as_str()), || {
+        format!("{about}: cluster")
+    });
     let generation = &pool["metadata"]["generation"];
     for condition in status["conditions"].as_array().into_iter().flatten() {
         findings.same(&condition["observedGeneration"], generation, || format!("{about}: observedGeneration"));
@@ -95,12 +97,7 @@ fn numbers(world: &World, (external, name): (bool, &str), pool: &Value, findings
 
 /// Whether a pool's spec can be in force: it has no address that another pool has too, and leaves none out that is
 /// held. (No two pools of any test overlap, but where one is put later than the other.)
-fn fits(
-    world: &World,
-    (external, name): (bool, &str),
-    own: &BTreeSet<IpAddr>,
-    granted: &BTreeSet<IpAddr>,
-) -> bool {
+fn fits(world: &World, (external, name): (bool, &str), own: &BTreeSet<IpAddr>, granted: &BTreeSet<IpAddr>) -> bool {
     let all = world.pools.iter().map(|it| (false, it)).chain(world.externals.iter().map(|it| (true, it)));
     let mut others = all.filter(|(kind, (other, _))| (*kind, other.as_str()) != (external, name));
     let overlaps = others.any(|(kind, (_, other))| {
@@ -131,8 +128,11 @@ fn allocated_once(world: &World, findings: &mut Findings) {
         for (address, entry) in entries {
             let is = &entry["owner"]["pod"];
             let named = (is["namespace"].as_str(), is["name"].as_str());
-            let must =
-                if entry["phase"] == "Allocated" { (Some(namespace.as_str()), Some(pod.as_str())) } else { (None, None) };
+            let must = if entry["phase"] == "Allocated" {
+                (Some(namespace.as_str()), Some(pod.as_str()))
+            } else {
+                (None, None)
+            };
             findings.same(named, must, || format!("{address}: Pod"));
         }
     }

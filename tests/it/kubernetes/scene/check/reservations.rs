@@ -52,7 +52,8 @@ fn whole_or_waiting(world: &World, set: &Value, findings: &mut Findings) {
     let mut missing_any = false;
     let mut cannot = fixed;
     for (v4, pools) in &families {
-        let of_family: std::collections::BTreeSet<_> = pools.iter().flat_map(|pool| usable(&world.pools[*pool], false)).collect();
+        let of_family: std::collections::BTreeSet<_> =
+            pools.iter().flat_map(|pool| usable(&world.pools[*pool], false)).collect();
         let right = |ordinal: u32| {
             let held = held.get(&ordinal).into_iter().flatten().filter(|address| address.is_ipv4() == *v4);
             held.filter(|address| of_family.contains(address)).count()
