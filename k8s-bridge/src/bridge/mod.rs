@@ -60,6 +60,7 @@ pub async fn run<L: Ledger>(ledger: L, client: Client, options: Options, report:
             let office = Arc::new(Office {
                 ledger: ledger.clone(),
                 term,
+                since: ledger.read(|ledger| ledger.tables().clock().revision),
                 cluster,
                 client: client.clone(),
                 options: options.clone(),

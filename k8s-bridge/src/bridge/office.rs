@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use holdfast_statemachine::{Action, Command, Source};
+use holdfast_statemachine::{Action, Command, Revision, Source};
 use kube::Client;
 
 use super::Options;
@@ -20,6 +20,8 @@ pub struct Office<L> {
     pub ledger: L,
     /// The term in which this replica leads: no command of it counts in another.
     pub term: u64,
+    /// The ledger's revision when this replica won.
+    pub since: Revision,
     /// The id of the replicas' group.
     pub cluster: String,
     /// The Kubernetes API.

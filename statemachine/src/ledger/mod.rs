@@ -16,6 +16,7 @@ mod pools;
 mod reservations;
 mod search;
 mod sweep;
+mod users;
 mod views;
 mod waiting;
 
