@@ -54,7 +54,9 @@ where
                     queue(&office, key, None);
                 }
                 shown = BTreeSet::new();
-                listed.send_replace(true);
+                if listed.send_replace(true) {
+                    tracing::info!(kind = T::KIND.name(), "listed again");
+                }
             }
             // The watcher tries again, slower each time.
             Err(error) => {
