@@ -128,7 +128,7 @@ impl Rows {
                 self.nodes.insert(row.name.clone(), row);
             }
             Row::Settings(settings) => self.default_capacity = settings.default_capacity,
-            Row::Clock(_) | Row::Cooling(_) => {}
+            Row::Clock(_) | Row::Cooling(_) | Row::Adoption(_) => {}
         }
     }
 
