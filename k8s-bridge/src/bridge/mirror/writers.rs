@@ -129,9 +129,8 @@ impl<L: Ledger> Writers<L> {
                     None => return,
                 },
             };
-            if let Some(again) = self.busy.get_mut(&key) {
-                // It waited in both lines.
-                *again = true;
+            // It waited in both lines: whoever sees to its spec now sends it to its status, too.
+            if self.busy.contains_key(&key) {
                 continue;
             }
             self.busy.insert(key.clone(), false);
