@@ -129,8 +129,10 @@ impl<L: Ledger> Writers<L> {
                     None => return,
                 },
             };
-            // It waited in both lines: whoever sees to its spec now sends it to its status, too.
-            if self.busy.contains_key(&key) {
+            if let Some(again) = self.busy.get_mut(&key) {
+                // It waited in both lines. A look at its spec leads to its status anyway: asking for another look at
+                // both would go on for ever.
+                *again |= part == Part::Spec;
                 continue;
             }
             self.busy.insert(key.clone(), false);

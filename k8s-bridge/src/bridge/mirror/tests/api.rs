@@ -105,19 +105,19 @@ impl Api {
             && let Some(at) = state.answers.iter().position(|(of, ..)| path.starts_with(of.as_str()))
             && let Some((_, code, details)) = state.answers.remove(at)
         {
-            return failure(code, details);
+            return failure(code, &details);
         }
         let (name, part) = match path.strip_suffix("/status") {
             Some(name) => (name, "status"),
             None => (path, "spec"),
         };
         let version = state.version + 1;
-        let Some(object) = state.objects.get_mut(name) else { return failure(404, Value::Null) };
+        let Some(object) = state.objects.get_mut(name) else { return failure(404, &Value::Null) };
         if *method == Method::GET {
             return (200, object.clone());
         }
         if body["metadata"]["resourceVersion"] != object["metadata"]["resourceVersion"] {
-            return failure(409, Value::Null);
+            return failure(409, &Value::Null);
         }
         if part == "status" {
             object["status"] = body["status"].clone();
@@ -162,7 +162,7 @@ pub fn sign(object: &mut Value, manager: &str, part: &str) {
     managers.push(entry);
 }
 
-fn failure(code: u16, details: Value) -> (u16, Value) {
+fn failure(code: u16, details: &Value) -> (u16, Value) {
     (
         code,
         json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": "told to", "reason": "Told", "details": details}),
