@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use tracing::{debug, warn};
 
 use super::key::Key;
+use super::mirror::addresses::{chosen_by_us, forget_former};
 use super::office::{Office, Refusal};
 use super::readiness::readiness;
 use super::recorder::Telling;
@@ -130,6 +131,15 @@ fn wanted<L: Ledger>(office: &Office<L>, key: &Key, live: &Live) -> Option<Actio
             }
             put.ready = ready;
             Some(Action::PutNode(put))
+        }
+        (Some(Action::PutEgress(mut put)), Object::Egress(egress)) => {
+            let ours = chosen_by_us(&egress.spec, &live.managers);
+            office.ledger.read(|ledger| {
+                if let Some(row) = ledger.tables().egresses().get(&put.name) {
+                    forget_former(&mut put, ours, row);
+                }
+            });
+            Some(Action::PutEgress(put))
         }
         (None, Object::Pod(_)) => former_pod(office, key, live),
         (action, _) => action,
