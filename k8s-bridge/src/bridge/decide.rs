@@ -146,6 +146,15 @@ fn former_pod<L: Ledger>(office: &Office<L>, key: &Key, live: &Live) -> Option<A
 }
 
 async fn propose<L: Ledger>(office: &Arc<Office<L>>, entry: Vec<Asked>) -> Result<(), Deposed> {
+    // What the ledger says already is not said again.
+    let new: Vec<bool> = office
+        .ledger
+        .read(|ledger| entry.iter().map(|asked| !ledger.has(&Source::Kubernetes, &asked.action)).collect());
+    let (entry, known): (Vec<_>, Vec<_>) = entry.into_iter().zip(new).partition(|(_, new)| *new);
+    for (asked, _) in known {
+        settled(office, &asked, &Outcome::default());
+    }
+    let entry: Vec<Asked> = entry.into_iter().map(|(asked, _)| asked).collect();
     if entry.is_empty() {
         return Ok(());
     }
@@ -164,7 +173,7 @@ async fn propose<L: Ledger>(office: &Arc<Office<L>>, entry: Vec<Asked>) -> Resul
     };
     for (asked, outcome) in entry.iter().zip(outcomes) {
         match outcome {
-            Ok(outcome) => granted(office, asked, &outcome),
+            Ok(outcome) => settled(office, asked, &outcome),
             Err(Rejection::StaleTerm { .. }) => return Err(Deposed),
             Err(rejection) => {
                 let refusal = Refusal {
@@ -180,7 +189,8 @@ async fn propose<L: Ledger>(office: &Arc<Office<L>>, entry: Vec<Asked>) -> Resul
     Ok(())
 }
 
-fn granted<L: Ledger>(office: &Office<L>, asked: &Asked, outcome: &Outcome) {
+/// The ledger says what the object asks for.
+fn settled<L: Ledger>(office: &Office<L>, asked: &Asked, outcome: &Outcome) {
     let Some(live) = &asked.live else { return };
     if office.refusals.set(&asked.key, None) {
         office.report.change(|state| state.refused.remove(&asked.key));

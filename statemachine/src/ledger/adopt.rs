@@ -106,7 +106,7 @@ impl Ledger {
             stamp,
         });
         if mode == Mode::Antrea {
-            self.set_settings(Settings { policy: Policy::ConsistentHash, ..self.tables.settings().clone() });
+            self.set_settings(&Settings { policy: Policy::ConsistentHash, ..self.tables.settings().clone() });
         }
         Ok(Outcome::default())
     }

@@ -68,6 +68,19 @@ fn matched(old: Option<&EgressRow>, item: &EgressItem, chosen: &[IpAddr]) -> (Eg
     }
 }
 
+/// Whether an Egress is recorded just as it is put.
+pub(super) fn is_declared(row: &EgressRow, put: &PutEgress, chosen: &[IpAddr]) -> bool {
+    let as_recorded = |(before, item): (&EgressItemRow, &EgressItem)| {
+        let (after, kept) = matched(Some(row), item, chosen);
+        let is_static = before.pool.is_none() && *before == after;
+        (kept || is_static) && before.pool == after.pool
+    };
+    row.plural == put.plural
+        && row.rest == put.rest
+        && row.items.len() == put.items.len()
+        && row.items.iter().zip(&put.items).all(as_recorded)
+}
+
 /// An item as it is recorded before it is served: what was chosen for it is not its own yet.
 fn declared(item: &EgressItemRow, kept: bool) -> EgressItemRow {
     if kept || item.pool.is_none() { item.clone() } else { EgressItemRow { chosen: None, ..item.clone() } }
@@ -116,18 +129,11 @@ impl Ledger {
                 old = None;
             }
         }
+        if old.as_ref().is_some_and(|row| is_declared(row, put, chosen)) {
+            return Ok(Vec::new());
+        }
         let items: Vec<(EgressItemRow, bool)> =
             put.items.iter().map(|item| matched(old.as_ref(), item, chosen)).collect();
-        if let Some(row) = &old {
-            let same = row.items.len() == items.len()
-                && row.items.iter().zip(&items).all(|(before, (after, kept))| {
-                    let is_static = before.pool.is_none() && before == after;
-                    (*kept || is_static) && before.pool == after.pool
-                });
-            if same && row.plural == put.plural && row.rest == put.rest {
-                return Ok(Vec::new());
-            }
-        }
         Ok(self.redeclare(source, put, old, &items, outcome))
     }
 

@@ -128,7 +128,12 @@ impl Ledger {
     }
 
     /// Whether what an owner holds is what is asked for.
-    fn still_fits(&self, held: &[(IpAddr, GrantRow)], pools: &[PoolId], asked: &[IpAddr]) -> Result<(), Rejection> {
+    pub(super) fn still_fits(
+        &self,
+        held: &[(IpAddr, GrantRow)],
+        pools: &[PoolId],
+        asked: &[IpAddr],
+    ) -> Result<(), Rejection> {
         let fits = |(address, row): &(IpAddr, GrantRow)| {
             let by_name = asked.iter().find(|other| Family::of(**other) == Family::of(*address));
             pools.contains(&row.pool)

@@ -8,6 +8,7 @@ mod adopt;
 mod check;
 mod egresses;
 mod grants;
+mod has;
 mod holding;
 mod identities;
 mod nodes;
@@ -315,13 +316,13 @@ impl Ledger {
         settings.default_capacity = put.default_capacity.unwrap_or(settings.default_capacity);
         settings.history_rows = put.history_rows.unwrap_or(settings.history_rows);
         settings.history_age = put.history_age.unwrap_or(settings.history_age);
-        self.set_settings(settings);
+        self.set_settings(&settings);
         Ok(Outcome::default())
     }
 
-    fn set_settings(&mut self, settings: Settings) {
+    fn set_settings(&mut self, settings: &Settings) {
         let old = self.tables.settings().clone();
-        if settings == old {
+        if *settings == old {
             return;
         }
         self.emit(Event::Settings);

@@ -22,6 +22,23 @@ fn input(row: &NodeRow) -> NodeInput {
     NodeInput { labels: row.labels.clone(), ready: row.ready, drained: row.drained, capacity: row.capacity }
 }
 
+fn clamped(capacity: Option<i64>) -> Option<u32> {
+    capacity.and_then(|asked| u32::try_from(asked.clamp(0, MAX_CAPACITY)).ok())
+}
+
+/// A Node as it is put, in the place of an old row if there is one: with the stamp of that.
+pub(super) fn declared(source: &Source, put: &PutNode, old: Option<&NodeRow>) -> NodeRow {
+    NodeRow {
+        source: source.clone(),
+        uid: put.uid.clone(),
+        labels: put.labels.clone(),
+        ready: put.ready,
+        capacity: clamped(put.capacity),
+        drained: old.is_some_and(|row| row.drained),
+        stamp: old.map(|row| row.stamp).unwrap_or_default(),
+    }
+}
+
 impl Ledger {
     pub(super) fn put_node(&mut self, source: &Source, put: &PutNode) -> Result<Outcome, Rejection> {
         if put.name.is_empty() || put.name.len() > 253 {
@@ -31,23 +48,13 @@ impl Ledger {
         if let Some(row) = &old {
             same_source("Node", &put.name, &row.source, source)?;
         }
-        let clamped = put.capacity.map(|asked| asked.clamp(0, MAX_CAPACITY));
-        let capacity = clamped.and_then(|capacity| u32::try_from(capacity).ok());
         let mut outcome = Outcome::default();
-        if let (Some(asked), Some(used)) = (put.capacity, capacity)
+        if let (Some(asked), Some(used)) = (put.capacity, clamped(put.capacity))
             && asked != i64::from(used)
         {
             outcome.notes.push(Note::CapacityClamped { asked, used });
         }
-        let mut row = NodeRow {
-            source: source.clone(),
-            uid: put.uid.clone(),
-            labels: put.labels.clone(),
-            ready: put.ready,
-            capacity,
-            drained: old.as_ref().is_some_and(|row| row.drained),
-            stamp: old.as_ref().map(|row| row.stamp).unwrap_or_default(),
-        };
+        let mut row = declared(source, put, old.as_ref());
         if old.as_ref() != Some(&row) {
             row.stamp = self.emit(Event::Put(ObjectId::Node(put.name.clone())));
             self.scheduler.put_node(&put.name, input(&row));

@@ -62,7 +62,7 @@ impl Ledger {
         }
     }
 
-    fn has_pod(&self, id: &StatefulSetId, ordinal: u32) -> bool {
+    pub(super) fn has_pod(&self, id: &StatefulSetId, ordinal: u32) -> bool {
         self.tables.ordinals().get(&(id.clone(), ordinal)).is_some_and(|row| row.pod.is_some())
     }
 }

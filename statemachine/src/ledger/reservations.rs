@@ -245,7 +245,7 @@ impl Ledger {
         self.tables.ordinals().range(range).map(|((_, ordinal), row)| (*ordinal, row))
     }
 
-    fn known_ordinals(&self, id: &StatefulSetId) -> BTreeSet<u32> {
+    pub(super) fn known_ordinals(&self, id: &StatefulSetId) -> BTreeSet<u32> {
         let mut ordinals = self.holdings.get(id).map(super::holding::Holdings::ordinals).unwrap_or_default();
         ordinals.extend(self.ordinal_rows(id).map(|(ordinal, _)| ordinal));
         ordinals

@@ -34,7 +34,7 @@ impl Ledger {
     }
 
     /// Whether the object is of this source, has this UID, and has not changed since the list began.
-    fn is_gone(&self, source: &Source, gone: &Gone) -> bool {
+    pub(super) fn is_gone(&self, source: &Source, gone: &Gone) -> bool {
         let declared = match &gone.object {
             ObjectId::Pool(id) => self.declared(&Key::Pool(id.clone())),
             // One that was adopted and never declared, too.

@@ -1,14 +1,17 @@
 //! Random histories: the ledger and the naive model give the same answers and rows, the invariants hold, and
 //! a ledger made again from its log or from its rows is the same ledger.
 
-use holdfast_statemachine::{Change, Entry, Ledger, Outcome, Rejection};
+use holdfast_statemachine::adopt::Adopt;
+use holdfast_statemachine::command::{Grant, Owner, ReleaseGrant};
+use holdfast_statemachine::{Action, Change, Command, Entry, Ledger, Outcome, Rejection};
+use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
 use crate::invariants;
 use crate::machine::Machine;
 use crate::model::Model;
-use crate::strategy::{Step, entries, history};
+use crate::strategy::{Step, command, entries, history};
 
 /// Of a malformed command only that it is one counts: the words are the ledger's.
 fn plain(outcome: &Result<Outcome, Rejection>) -> Result<Outcome, Rejection> {
@@ -83,7 +86,85 @@ fn comes_back(steps: &[Step], half: usize) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// What the ledger says that it has changes nothing; what was just declared, it has.
+fn has_what_it_has(steps: &[Step], questions: &[Command]) -> Result<(), TestCaseError> {
+    let mut ledger = Ledger::empty();
+    let entries = entries(steps);
+    let mut asked: Vec<Command> = questions.iter().flat_map(alike).collect();
+    for entry in &entries {
+        let (outcomes, _) = Machine::apply(&mut ledger, entry);
+        if let (Some(command), Some(Ok(outcome))) = (entry.commands.last(), outcomes.last())
+            && is_had(command, outcome, &ledger)
+        {
+            prop_assert!(ledger.has(&command.source, &command.action), "it was just declared: {:#?}", command);
+        }
+        let clock = ledger.tables().clock();
+        asked.extend(entry.commands.iter().flat_map(alike));
+        for command in &asked {
+            if ledger.has(&command.source, &command.action) {
+                let mut trial = ledger.clone();
+                let entry =
+                    Entry { index: entry.index + 1, term: 1, proposed_at: clock.time, commands: vec![command.clone()] };
+                let (outcomes, changes) = Machine::apply(&mut trial, &entry);
+                prop_assert!(changes.is_empty(), "it has {:#?}, but {:#?} and {:#?}", command, outcomes, changes);
+                prop_assert_eq!(trial.rows(), ledger.rows(), "it has {:#?}", command);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A command, and those that differ from it in one thing.
+fn alike(command: &Command) -> Vec<Command> {
+    let mut other = command.action.clone();
+    match &mut other {
+        Action::PutPool(put) => put.uid = "other".into(),
+        Action::DeletePool(delete) => delete.uid = "other".into(),
+        Action::Reserve(reserve) => reserve.uid = "other".into(),
+        Action::ReleaseReservation(release) => release.uid = "other".into(),
+        Action::PutEgress(put) => put.uid = "other".into(),
+        Action::PutNode(put) => put.ready = !put.ready,
+        Action::Grant(grant) => grant.pools.truncate(1),
+        Action::ReleaseGrant(release) => release.revision = None,
+        _ => {}
+    }
+    let plain = |source, action| Command { source, only_in_term: None, action };
+    let api = plain(holdfast_statemachine::Source::Api, command.action.clone());
+    vec![plain(command.source.clone(), command.action.clone()), plain(command.source.clone(), other), api]
+}
+
+/// Commands that the ledger must know to have when they were the last thing done, unless what followed undid them.
+fn is_had(command: &Command, outcome: &Outcome, ledger: &Ledger) -> bool {
+    match &command.action {
+        // An ordinal's Pod was bound; a release may have named another UID.
+        Action::Grant(Grant { owner: Owner::Pod(_), .. })
+        | Action::PutPool(_)
+        | Action::PutNode(_)
+        | Action::Reserve(_)
+        | Action::PutEgress(_)
+        | Action::ReleaseGrant(ReleaseGrant { revision: None, .. })
+        | Action::DeletePool(_)
+        | Action::DeleteEgress(_)
+        | Action::DeleteNode(_)
+        | Action::PutSettings(_)
+        | Action::Drain(_)
+        | Action::Undrain(_)
+        | Action::Adopt(Adopt::Begin { .. } | Adopt::End) => true,
+        Action::ReleaseReservation(release) => {
+            let row = ledger.tables().reservations().get(&release.id);
+            row.is_none_or(|row| row.source == command.source)
+        }
+        Action::Grant(_) => !outcome.granted.is_empty(),
+        _ => false,
+    }
+}
+
 proptest! {
+    #[test]
+    fn what_the_ledger_has_changes_nothing(steps in history(1), questions in vec(command(), 0..12)) {
+        has_what_it_has(&steps, &questions)?;
+    }
+
     #[test]
     fn entries_of_one_command_agree_with_the_model(steps in history(1)) {
         agree(&steps)?;

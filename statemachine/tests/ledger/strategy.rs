@@ -53,7 +53,7 @@ fn prelude() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-fn command() -> impl Strategy<Value = Command> {
+pub fn command() -> impl Strategy<Value = Command> {
     let source = prop_oneof![
         12 => Just(Source::Kubernetes),
         1 => Just(Source::Api),

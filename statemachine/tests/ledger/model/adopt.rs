@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use holdfast_statemachine::adopt::{Adopt, AdoptItem, AdoptedBy, Conflict, ConflictReason, Mode};
-use holdfast_statemachine::command::{Grant, Owner, PodOwner, PutEgress, Retention, StatefulSetId};
+use holdfast_statemachine::command::{Grant, ObjectId, Owner, PodOwner, PutEgress, Retention, StatefulSetId};
 use holdfast_statemachine::outcome::Note;
 use holdfast_statemachine::row::{AdoptionRow, Holder, OrdinalRow, Policy, ReservationRow, Stamp};
 use holdfast_statemachine::{Action, Event, Family, Name, Outcome, PoolId, Rejection, Source, Waiting};
@@ -128,7 +128,6 @@ impl Model {
             if !still {
                 continue;
             }
-            use holdfast_statemachine::command::ObjectId;
             match object {
                 ObjectId::Pool(id) => drop(self.meet_pool(&id)),
                 ObjectId::Reservation(id) => {

@@ -228,12 +228,11 @@ impl Model {
             ObjectId::Node(name) => self.nodes.get(name)?.stamp,
             ObjectId::Pod(namespace, name) => {
                 let is_pod = |b: &BoundPod| (&b.pod.namespace, &b.pod.name, &b.pod.uid) == (namespace, name, uid);
-                match self.bound_where(is_pod) {
-                    Some(at) => self.ordinals[&at].stamp,
-                    None => {
-                        let held = self.held_by_pod(namespace, name).into_iter();
-                        held.map(|address| self.grants[&address].stamp).max_by_key(|stamp| stamp.revision)?
-                    }
+                if let Some(at) = self.bound_where(is_pod) {
+                    self.ordinals[&at].stamp
+                } else {
+                    let held = self.held_by_pod(namespace, name).into_iter();
+                    held.map(|address| self.grants[&address].stamp).max_by_key(|stamp| stamp.revision)?
                 }
             }
         };
