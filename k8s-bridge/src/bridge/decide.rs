@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use tracing::{debug, warn};
 
 use super::key::Key;
+use super::mirror::addresses::{chosen_by_us, forget_former};
 use super::office::{Office, Refusal};
 use super::readiness::readiness;
 use super::recorder::Telling;
@@ -131,6 +132,15 @@ fn wanted<L: Ledger>(office: &Office<L>, key: &Key, live: &Live) -> Option<Actio
             put.ready = ready;
             Some(Action::PutNode(put))
         }
+        (Some(Action::PutEgress(mut put)), Object::Egress(egress)) => {
+            let ours = chosen_by_us(&egress.spec, &live.managers);
+            office.ledger.read(|ledger| {
+                if let Some(row) = ledger.tables().egresses().get(&put.name) {
+                    forget_former(&mut put, ours, row);
+                }
+            });
+            Some(Action::PutEgress(put))
+        }
         (None, Object::Pod(_)) => former_pod(office, key, live),
         (action, _) => action,
     }
@@ -146,6 +156,15 @@ fn former_pod<L: Ledger>(office: &Office<L>, key: &Key, live: &Live) -> Option<A
 }
 
 async fn propose<L: Ledger>(office: &Arc<Office<L>>, entry: Vec<Asked>) -> Result<(), Deposed> {
+    // What the ledger says already is not said again.
+    let new: Vec<bool> = office
+        .ledger
+        .read(|ledger| entry.iter().map(|asked| !ledger.has(&Source::Kubernetes, &asked.action)).collect());
+    let (entry, known): (Vec<_>, Vec<_>) = entry.into_iter().zip(new).partition(|(_, new)| *new);
+    for (asked, _) in known {
+        settled(office, &asked, &Outcome::default());
+    }
+    let entry: Vec<Asked> = entry.into_iter().map(|(asked, _)| asked).collect();
     if entry.is_empty() {
         return Ok(());
     }
@@ -164,7 +183,7 @@ async fn propose<L: Ledger>(office: &Arc<Office<L>>, entry: Vec<Asked>) -> Resul
     };
     for (asked, outcome) in entry.iter().zip(outcomes) {
         match outcome {
-            Ok(outcome) => granted(office, asked, &outcome),
+            Ok(outcome) => settled(office, asked, &outcome),
             Err(Rejection::StaleTerm { .. }) => return Err(Deposed),
             Err(rejection) => {
                 let refusal = Refusal {
@@ -180,7 +199,8 @@ async fn propose<L: Ledger>(office: &Arc<Office<L>>, entry: Vec<Asked>) -> Resul
     Ok(())
 }
 
-fn granted<L: Ledger>(office: &Office<L>, asked: &Asked, outcome: &Outcome) {
+/// The ledger says what the object asks for.
+fn settled<L: Ledger>(office: &Office<L>, asked: &Asked, outcome: &Outcome) {
     let Some(live) = &asked.live else { return };
     if office.refusals.set(&asked.key, None) {
         office.report.change(|state| state.refused.remove(&asked.key));
@@ -199,6 +219,9 @@ fn granted<L: Ledger>(office: &Office<L>, asked: &Asked, outcome: &Outcome) {
 
 /// Tells of a Pod that runs without the address that is its own.
 fn check_address<L: Ledger>(office: &Office<L>, key: &Key, live: &Live, pod: &Pod) {
+    if office.misaddressed.is_told(key, &live.uid) {
+        return;
+    }
     if pod.status.phase.as_deref() != Some("Running") || pod.status.pod_ips.is_empty() {
         return;
     }
@@ -209,6 +232,7 @@ fn check_address<L: Ledger>(office: &Office<L>, key: &Key, live: &Live, pod: &Po
         let has: Vec<String> = has.iter().map(ToString::to_string).collect();
         let note = format!("it runs with {}, not with the reserved {}", has.join(", "), lacks.join(", "));
         tell(office, key, live, "AddressNotUsed", note);
+        office.misaddressed.told(key, &live.uid);
     }
 }
 
@@ -245,6 +269,7 @@ fn mirror<L: Ledger>(office: &Office<L>, key: &Key) {
 /// An object is gone: nothing more is to be told of it.
 fn forget<L: Ledger>(office: &Office<L>, key: &Key) {
     office.refusals.set(key, None);
+    office.misaddressed.forget(key);
     office.report.change(|state| {
         state.refused.remove(key);
         state.contested.remove(key);

@@ -8,7 +8,7 @@ mod kubelet;
 mod programs;
 mod reservations;
 mod rights;
-mod scene;
+pub mod scene;
 mod server;
 
 pub use control_plane::{ControlPlane, Exclusive, control_plane, whole_control_plane};
