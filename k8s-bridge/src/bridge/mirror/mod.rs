@@ -5,6 +5,8 @@
 //! object, its rows and what is remembered of it.
 
 pub mod addresses;
+mod antrea;
+mod antrea_merge;
 mod budget;
 mod contest;
 mod cut;
@@ -25,13 +27,13 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::Mode;
 use super::office::Office;
 use super::recorder;
 use crate::ledger::Ledger;
 
 pub use budget::Budget;
 pub use requests::MANAGER;
+pub(super) use status::newer;
 
 /// Writes for as long as this replica leads.
 pub async fn run<L: Ledger>(office: Arc<Office<L>>) {
@@ -39,18 +41,7 @@ pub async fn run<L: Ledger>(office: Arc<Office<L>>) {
     let mut tasks = JoinSet::new();
     tasks.spawn(feed::run(office.clone()));
     tasks.spawn(recorder::run(office.clone()));
-    match office.options.mode {
-        Mode::Standalone => {
-            tasks.spawn(writers::run(office));
-        }
-        Mode::Antrea => {
-            tasks.spawn(async move {
-                loop {
-                    office.mirror.take().await;
-                }
-            });
-        }
-    }
+    tasks.spawn(writers::run(office));
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended
             && let Ok(panic) = error.try_into_panic()
