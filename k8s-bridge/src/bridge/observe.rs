@@ -232,3 +232,172 @@ pub fn observation(pool: &Name, items: &[Item], whose: &[Whose]) -> Observe {
     let told = items.iter().zip(whose).filter(|(_, whose)| **whose != Whose::Released);
     Observe { pool: pool.clone(), entries: told.map(|(item, _)| observed(item)).collect() }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn of(set: &str, index: u32) -> OrdinalId {
+        (StatefulSetId { namespace: "db".into(), name: set.into() }, index)
+    }
+
+    fn held(list: &[(u8, &str, u32)]) -> BTreeMap<IpAddr, Held> {
+        let pod = |set: &str, index| ("db".into(), format!("{set}-{index}").into(), "uid".into());
+        let one = |(last, set, index): &(u8, &str, u32)| {
+            (ip(*last), Held { of: of(set, *index), pod: Some(pod(set, *index)), since: 1 })
+        };
+        list.iter().map(one).collect()
+    }
+
+    fn ip(last: u8) -> IpAddr {
+        [10, 0, 0, last].into()
+    }
+
+    fn mine(last: u8, set: &str, index: u32) -> Value {
+        reserved(ip(last), &of(set, index))
+    }
+
+    /// As an agent changes it when a Pod is set up.
+    fn allocated(last: u8, set: &str, index: u32) -> Value {
+        let mut entry = mine(last, set, index);
+        entry["phase"] = "Allocated".into();
+        let pod = json!({"name": format!("{set}-{index}"), "namespace": "db", "containerID": "c", "ifName": "eth0"});
+        entry["owner"]["pod"] = pod;
+        entry
+    }
+
+    struct Pool {
+        list: List,
+        version: u64,
+    }
+
+    impl Pool {
+        fn new() -> Pool {
+            Pool { list: List::default(), version: 10 }
+        }
+
+        /// The next version of the object, looked at.
+        fn look(&mut self, entries: &[Value], held: &BTreeMap<IpAddr, Held>) -> Vec<Whose> {
+            self.version += 1;
+            self.look_at(self.version, entries, held, false)
+        }
+
+        fn look_at(
+            &mut self,
+            version: u64,
+            entries: &[Value],
+            held: &BTreeMap<IpAddr, Held>,
+            was: bool,
+        ) -> Vec<Whose> {
+            let status = json!({"ipAddresses": entries});
+            let (items, bad) = read(&status);
+            assert_eq!(bad, [""; 0]);
+            self.list.look(&status, &version.to_string().into(), &items, held, |_, _| was)
+        }
+
+        fn version(&self) -> Name {
+            self.version.to_string().into()
+        }
+    }
+
+    #[test]
+    fn what_can_be_read_is_read_and_the_rest_is_told() {
+        let status = json!({"ipAddresses": [
+            {"ipAddress": "10.0.0.2", "owner": {"pod": {"name": "p", "namespace": "db", "containerID": "c"}}},
+            {"ipAddress": "ten", "owner": {}},
+            {"ipAddress": "fd00::0001", "owner": {"statefulSet": {"name": "s", "namespace": "db", "index": 3}}},
+            {"ipAddress": "10.0.0.2", "owner": {}},
+            {"owner": {}},
+            {"ipAddress": "10.0.0.3", "owner": {"statefulSet": {"name": "s", "namespace": "db", "index": -1}}},
+            {"ipAddress": "10.0.0.4"},
+        ]});
+        let (items, bad) = read(&status);
+        let told: Vec<_> = items.iter().map(|it| (it.at, it.address.to_string(), it.owner.to_string())).collect();
+        let expected = [(0, "10.0.0.2", "Pod db/p"), (2, "fd00::1", "StatefulSet db/s"), (6, "10.0.0.4", "nobody that is named")];
+        assert!(told.iter().map(|(at, ip, owner)| (*at, ip.as_str(), owner.as_str())).eq(expected), "{told:?}");
+        assert_eq!(items[1].ordinal, Some(of("s", 3)));
+        assert_eq!(bad.len(), 4, "{bad:#?}");
+    }
+
+    #[test]
+    fn an_entry_is_ours_if_the_ledger_agrees_whoever_wrote_it() {
+        let mut pool = Pool::new();
+        let entries = [mine(2, "s", 0), mine(3, "s", 1), allocated(4, "s", 2), mine(5, "s", 7), mine(6, "t", 0)];
+        let held = held(&[(2, "s", 0), (3, "s", 2), (4, "s", 2), (9, "s", 7)]);
+        let whose = pool.look(&entries, &held);
+        assert_eq!(whose, [Whose::Ours, Whose::Others, Whose::Ours, Whose::Others, Whose::Others]);
+    }
+
+    #[test]
+    fn a_released_entry_is_to_go_and_is_observed_only_while_a_pod_has_it() {
+        let mut pool = Pool::new();
+        let (both, none) = (held(&[(2, "s", 0), (3, "s", 1)]), held(&[]));
+        let entries = [mine(2, "s", 0), allocated(3, "s", 1)];
+        assert_eq!(pool.look(&entries, &both), [Whose::Ours; 2]);
+        assert_eq!(pool.look(&entries, &none), [Whose::Released, Whose::Others]);
+        // Its Pod is gone, and the agent says so.
+        assert_eq!(pool.look(&[mine(2, "s", 0), mine(3, "s", 1)], &none), [Whose::Released; 2]);
+        // It was given to another meanwhile.
+        assert_eq!(pool.look(&[mine(2, "s", 0)], &held(&[(2, "t", 0)])), [Whose::Released]);
+        // Once it was seen to be gone, another like it is somebody else's.
+        pool.look(&[], &none);
+        assert_eq!(pool.look(&[mine(2, "s", 0)], &none), [Whose::Others]);
+    }
+
+    #[test]
+    fn what_is_being_written_is_ours_though_no_version_shows_it_yet() {
+        let mut pool = Pool::new();
+        let ours = held(&[(2, "s", 0)]);
+        pool.look(&[], &ours);
+        let entries = [(ip(2), of("s", 0), mine(2, "s", 0))];
+        pool.list.intend(&pool.version(), &entries);
+        // The version that it is written over is looked at again; the ledger released it; then the write shows.
+        pool.look_at(pool.version, &[], &held(&[]), false);
+        assert_eq!(pool.look(&[mine(2, "s", 0)], &held(&[])), [Whose::Released]);
+        // A write that lost leaves nothing behind.
+        let mut pool = Pool::new();
+        pool.look(&[], &ours);
+        let shown = pool.list.shown(&entries);
+        pool.list.intend(&pool.version(), &entries);
+        pool.list.withdraw(&entries, &shown);
+        assert!(!pool.list.has_shown(ip(2), &of("s", 0)));
+        assert_eq!(pool.look(&[mine(2, "s", 0)], &held(&[])), [Whose::Others]);
+    }
+
+    #[test]
+    fn what_a_former_leader_left_is_told_from_others_by_the_history_and_at_first_only() {
+        let none = held(&[]);
+        let mut pool = Pool::new();
+        assert_eq!(pool.look_at(11, &[mine(2, "s", 0)], &none, true), [Whose::Released]);
+        let mut pool = Pool::new();
+        assert_eq!(pool.look_at(11, &[mine(2, "s", 0)], &none, false), [Whose::Others]);
+        assert_eq!(pool.look_at(12, &[mine(2, "s", 0), mine(3, "s", 1)], &none, true), [Whose::Others; 2]);
+    }
+
+    #[test]
+    fn a_dropped_entry_is_put_back_as_it_was_for_the_pod_that_has_it() {
+        let mut pool = Pool::new();
+        let ours = held(&[(2, "s", 0), (3, "s", 1)]);
+        pool.look(&[allocated(2, "s", 0), mine(3, "s", 1)], &ours);
+        pool.look(&[], &ours);
+        assert_eq!(pool.list.entry(ip(2), &ours[&ip(2)]), allocated(2, "s", 0));
+        assert_eq!(pool.list.entry(ip(3), &ours[&ip(3)]), mine(3, "s", 1));
+        // Nobody has it any more, or another one has it.
+        let nobody = Held { pod: None, ..ours[&ip(2)].clone() };
+        assert_eq!(pool.list.entry(ip(2), &nobody), mine(2, "s", 0));
+        let other = Held { of: of("t", 0), ..ours[&ip(2)].clone() };
+        assert_eq!(pool.list.entry(ip(2), &other), mine(2, "t", 0));
+    }
+
+    #[test]
+    fn all_but_what_is_to_go_is_observed() {
+        let status = json!({"ipAddresses": [mine(2, "s", 0), mine(3, "s", 1), allocated(4, "t", 0)]});
+        let (items, _) = read(&status);
+        let observe = observation(&"p".into(), &items, &[Whose::Ours, Whose::Released, Whose::Others]);
+        let told: Vec<_> = observe.entries.iter().map(|it| (it.address, &*it.owner, it.ordinal.clone())).collect();
+        let expected = [(ip(2), "StatefulSet db/s", Some(of("s", 0))), (ip(4), "Pod db/t-0", Some(of("t", 0)))];
+        assert_eq!(told, expected);
+    }
+}

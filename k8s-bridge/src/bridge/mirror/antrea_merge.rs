@@ -85,3 +85,122 @@ pub fn merge(
     merged.status = (!released.is_empty() || !merged.added.is_empty()).then_some(status);
     merged
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn id(name: &str) -> StatefulSetId {
+        StatefulSetId { namespace: "db".into(), name: name.into() }
+    }
+
+    fn missing(set: &str, index: u32, last: u8, since: u64) -> Missing {
+        Missing { address: [10, 0, 0, last].into(), of: (id(set), index), entry: entry(set, index, last), since }
+    }
+
+    fn entry(set: &str, index: u32, last: u8) -> Value {
+        json!({
+            "ipAddress": format!("10.0.0.{last}"),
+            "phase": "Reserved",
+            "owner": {"statefulSet": {"name": set, "namespace": "db", "index": index}},
+        })
+    }
+
+    /// Others' entries: odd, wrong, and not to be touched.
+    fn foreign() -> Vec<Value> {
+        vec![
+            json!({"ipAddress": "010.0.0.3", "owner": {}}),
+            json!({"ipAddress": "10.0.0.9", "phase": "Allocated", "owner": {"pod": {
+                "containerID": "c9", "name": "p", "namespace": "db", "ifName": "eth0"}}, "of": "tomorrow"}),
+            json!({"ipAddress": "10.0.0.4", "phase": "Preallocated", "owner": {"pod": null}}),
+        ]
+    }
+
+    fn status(list: &[Value]) -> Value {
+        json!({"ipAddresses": list, "usage": {"total": 10, "used": 3}, "more": [1, {"b": null}]})
+    }
+
+    #[test]
+    fn a_table() {
+        let [odd, pod, old] = <[Value; 3]>::try_from(foreign()).expect("three");
+        let e = entry;
+        let m = missing;
+        type Row = (&'static str, Vec<Value>, Vec<usize>, Vec<Missing>, Vec<&'static str>, Option<Vec<Value>>);
+        let rows: Vec<Row> = vec![
+            ("nothing to do", vec![odd.clone(), pod.clone()], vec![], vec![], vec![], None),
+            ("nothing there", vec![], vec![], vec![m("s", 0, 2, 1)], vec![], Some(vec![e("s", 0, 2)])),
+            (
+                "added behind all else, by address",
+                vec![odd.clone(), pod.clone(), old.clone()],
+                vec![],
+                vec![m("s", 1, 6, 1), m("t", 0, 5, 2), m("s", 0, 7, 1)],
+                vec![],
+                Some(vec![odd.clone(), pod.clone(), old.clone(), e("t", 0, 5), e("s", 1, 6), e("s", 0, 7)]),
+            ),
+            (
+                "taken away where it is",
+                vec![odd.clone(), e("s", 0, 5), pod.clone(), e("s", 1, 6), old.clone()],
+                vec![1, 3],
+                vec![],
+                vec![],
+                Some(vec![odd.clone(), pod.clone(), old.clone()]),
+            ),
+            (
+                "an address that passes from one to another",
+                vec![pod.clone(), e("s", 0, 5), old.clone()],
+                vec![1],
+                vec![m("t", 0, 5, 3)],
+                vec![],
+                Some(vec![pod.clone(), old.clone(), e("t", 0, 5)]),
+            ),
+            (
+                "held back whole",
+                vec![pod.clone()],
+                vec![],
+                vec![m("s", 0, 5, 1), m("s", 1, 6, 1), m("t", 0, 7, 2)],
+                vec!["s"],
+                Some(vec![pod.clone(), e("t", 0, 7)]),
+            ),
+            ("all held back", vec![pod.clone()], vec![], vec![m("s", 0, 5, 1)], vec!["s"], None),
+        ];
+        for (what, list, released, missing, held_back, expected) in rows {
+            let released = released.into_iter().collect();
+            let held_back = held_back.into_iter().map(id).collect();
+            let merged = merge(&status(&list), &released, missing, &held_back, cut::LARGEST);
+            assert_eq!(merged.status, expected.map(|list| status(&list)), "{what}");
+            assert_eq!(merged.too_large, BTreeMap::new(), "{what}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_made_and_nothing_else() {
+        for there in [Value::Null, json!({}), json!({"ipAddresses": null})] {
+            let merged =
+                merge(&there, &BTreeSet::new(), vec![missing("s", 0, 2, 1)], &BTreeSet::new(), cut::LARGEST);
+            assert_eq!(merged.status, Some(json!({"ipAddresses": [entry("s", 0, 2)]})), "{there}");
+        }
+    }
+
+    #[test]
+    fn a_reservation_that_does_not_fit_waits_whole_and_a_smaller_one_goes_by() {
+        let there = status(&foreign());
+        let all = || vec![missing("s", 0, 5, 1), missing("s", 1, 6, 1), missing("t", 0, 7, 2)];
+        let one = cut::bytes(&entry("s", 0, 5)) + 1;
+        let room = |entries: usize| {
+            let largest = cut::bytes(&there) + entries * one;
+            let merged = merge(&there, &BTreeSet::new(), all(), &BTreeSet::new(), largest);
+            if let Some(status) = &merged.status {
+                assert!(cut::bytes(status) <= largest);
+            }
+            let added: Vec<_> = merged.added.iter().map(|(_, (id, _), _)| id.name.to_string()).collect();
+            (added.join(" "), merged.too_large.into_iter().map(|(id, count)| (id.name.to_string(), count)).collect())
+        };
+        let waits = |sets: &[(&str, usize)]| sets.iter().map(|(set, n)| ((*set).to_owned(), *n)).collect::<Vec<_>>();
+        assert_eq!(room(0), (String::new(), waits(&[("s", 2), ("t", 1)])));
+        assert_eq!(room(1), ("t".to_owned(), waits(&[("s", 2)])));
+        assert_eq!(room(2), ("s s".to_owned(), waits(&[("t", 1)])));
+        assert_eq!(room(3), ("s s t".to_owned(), waits(&[])));
+    }
+}
