@@ -23,6 +23,9 @@ const PROPOSAL: Duration = Duration::from_secs(10);
 /// How long connecting to the API server may take.
 const CONNECT: Duration = Duration::from_secs(10);
 
+/// Former holders of an address that are looked at.
+const HOLDERS: usize = 8;
+
 /// A bridge that is ready to run.
 pub struct Bridge {
     client: kube::Client,
@@ -85,13 +88,13 @@ impl Ledger for Here {
     }
 
     fn held_before(&self, address: IpAddr) -> Option<Holder> {
-        // The one who holds it now comes first.
-        let intervals = self.0.store().history_of_address(address, None, 2).unwrap_or_else(|error| {
+        let intervals = self.0.store().history_of_address(address, None, HOLDERS).unwrap_or_else(|error| {
             warn!(%error, "the history of an address cannot be read");
             Vec::new()
         });
         let ended = intervals.into_iter().filter(|interval| interval.to.is_some());
         ended.map(|interval| interval.subject).find_map(|subject| match subject {
+            Subject::Held { holder: Holder::Observed { .. }, .. } => None,
             Subject::Held { holder, .. } => Some(holder),
             _ => None,
         })

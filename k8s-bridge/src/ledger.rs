@@ -25,7 +25,8 @@ pub trait Ledger: Clone + Send + Sync + 'static {
     /// The ledger's revision here, whenever it changes.
     fn revision(&self) -> watch::Receiver<Revision>;
 
-    /// Who held an address before whoever holds it now, if anybody does, as far as the history goes.
+    /// Who held an address before whoever holds it now, if anybody does, as far as the history goes. Holders that are
+    /// only observed are passed over.
     fn held_before(&self, address: IpAddr) -> Option<Holder>;
 
     /// At most `limit` changes that follow a revision, in order.

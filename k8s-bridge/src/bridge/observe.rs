@@ -18,6 +18,9 @@ use super::mirror::newer;
 /// An ordinal of a StatefulSet.
 pub type OrdinalId = (StatefulSetId, u32);
 
+/// An entry that is added: its address, whose it is, and it.
+pub type Added = (IpAddr, OrdinalId, Value);
+
 /// One entry that can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
@@ -51,6 +54,10 @@ pub struct Held {
     pub of: OrdinalId,
     /// The namespace, name and UID of its Pod.
     pub pod: Option<(Name, Name, Name)>,
+    /// Whether it is kept only while the Pod may use it.
+    pub former: bool,
+    /// Whether the Pod uses it, as far as the ledger knows.
+    pub used: bool,
     /// Since which revision.
     pub since: u64,
 }
@@ -58,7 +65,7 @@ pub struct Held {
 /// Of one pool, in this term.
 #[derive(Debug, Default)]
 pub struct List {
-    mine: BTreeMap<IpAddr, Mine>,
+    mine: BTreeMap<(IpAddr, OrdinalId), Mine>,
     /// Whether it was looked at before.
     looked: bool,
     /// What was told of it that people should put right.
@@ -70,7 +77,6 @@ pub struct List {
 /// An entry of this group's.
 #[derive(Debug)]
 struct Mine {
-    of: OrdinalId,
     /// As it was seen last, or is to be written.
     last: Value,
     /// The version that it was seen in, or that it is written over.
@@ -131,50 +137,51 @@ impl List {
         let agrees = |address, of: &OrdinalId| held.get(&address).is_some_and(|held: &Held| held.of == *of);
         let mut whose = Vec::with_capacity(items.len());
         for item in items {
-            let Some(of) = &item.ordinal else {
-                self.mine.remove(&item.address);
-                whose.push(Whose::Others);
-                continue;
-            };
-            let known = self.mine.get(&item.address).is_some_and(|mine| mine.of == *of && mine.there);
-            let ours = agrees(item.address, of);
-            if !ours && !known && (self.looked || !was(item.address, of)) {
-                self.mine.remove(&item.address);
-                whose.push(Whose::Others);
-                continue;
-            }
-            let last = values[item.at].clone();
-            self.mine.insert(item.address, Mine { of: of.clone(), last, version: version.clone(), there: true });
-            whose.push(match (ours, &item.pod) {
-                (true, _) => Whose::Ours,
-                (false, None) => Whose::Released,
-                // A Pod has it, whatever the ledger says.
-                (false, Some(_)) => Whose::Others,
+            whose.push(match &item.ordinal {
+                None => Whose::Others,
+                Some(of) => {
+                    let ours = agrees(item.address, of);
+                    let key = (item.address, of.clone());
+                    let known = self.mine.get(&key).is_some_and(|mine| mine.there);
+                    if ours || known || (!self.looked && was(item.address, of)) {
+                        let last = values[item.at].clone();
+                        self.mine.insert(key, Mine { last, version: version.clone(), there: true });
+                        match (ours, &item.pod) {
+                            (true, _) => Whose::Ours,
+                            (false, None) => Whose::Released,
+                            // A Pod has it, whatever the ledger says.
+                            (false, Some(_)) => Whose::Others,
+                        }
+                    } else {
+                        Whose::Others
+                    }
+                }
             });
         }
         self.looked = true;
-        let shown: BTreeSet<IpAddr> = items.iter().map(|item| item.address).collect();
-        self.mine.retain(|address, mine| {
-            if shown.contains(address) {
-                return true;
+        let shown: BTreeSet<(IpAddr, &OrdinalId)> =
+            items.iter().filter_map(|item| Some((item.address, item.ordinal.as_ref()?))).collect();
+        self.mine.retain(|(address, of), mine| {
+            if shown.contains(&(*address, of)) {
+                return mine.there || agrees(*address, of);
             }
             // In the version that it is written over it cannot be.
             if newer(version, &mine.version) == Some(Ordering::Greater) {
                 mine.there = false;
             }
-            mine.there || agrees(*address, &mine.of)
+            mine.there || agrees(*address, of)
         });
         whose
     }
 
     /// Whether the list ever showed this address as this ordinal's, as far as is known.
     pub fn has_shown(&self, address: IpAddr, of: &OrdinalId) -> bool {
-        self.mine.get(&address).is_some_and(|mine| mine.of == *of)
+        self.mine.contains_key(&(address, of.clone()))
     }
 
     /// The entry for an address that the list does not have: as it was, if it was there and the same Pod has it still.
     pub fn entry(&self, address: IpAddr, held: &Held) -> Value {
-        let last = self.mine.get(&address).filter(|mine| mine.of == held.of).map(|mine| &mine.last);
+        let last = self.mine.get(&(address, held.of.clone())).map(|mine| &mine.last);
         let pod = |entry: &Value| {
             let pod = entry.pointer("/owner/pod")?;
             Some((Name::from(pod.get("namespace")?.as_str()?), Name::from(pod.get("name")?.as_str()?)))
@@ -187,28 +194,27 @@ impl List {
     }
 
     /// These entries are about to be written over this version.
-    pub fn intend(&mut self, version: &Name, entries: &[(IpAddr, OrdinalId, Value)]) {
+    pub fn intend(&mut self, version: &Name, entries: &[Added]) {
         for (address, of, entry) in entries {
-            let mine = Mine { of: of.clone(), last: entry.clone(), version: version.clone(), there: true };
-            self.mine.insert(*address, mine);
+            let mine = Mine { last: entry.clone(), version: version.clone(), there: true };
+            self.mine.insert((*address, of.clone()), mine);
         }
     }
 
     /// They were not: somebody else was faster. Those of `before` were there once.
-    pub fn withdraw(&mut self, entries: &[(IpAddr, OrdinalId, Value)], before: &BTreeSet<IpAddr>) {
-        for (address, ..) in entries {
-            if before.contains(address) {
-                if let Some(mine) = self.mine.get_mut(address) {
-                    mine.there = false;
-                }
-            } else {
-                self.mine.remove(address);
+    pub fn withdraw(&mut self, entries: &[Added], before: &BTreeSet<IpAddr>) {
+        for (address, of, _) in entries {
+            let key = (*address, of.clone());
+            if !before.contains(address) {
+                self.mine.remove(&key);
+            } else if let Some(mine) = self.mine.get_mut(&key) {
+                mine.there = false;
             }
         }
     }
 
     /// Of these addresses, those that the list ever showed as the ordinal's.
-    pub fn shown(&self, entries: &[(IpAddr, OrdinalId, Value)]) -> BTreeSet<IpAddr> {
+    pub fn shown(&self, entries: &[Added]) -> BTreeSet<IpAddr> {
         entries.iter().filter(|(address, of, _)| self.has_shown(*address, of)).map(|(address, ..)| *address).collect()
     }
 }
@@ -224,11 +230,8 @@ fn reserved(address: IpAddr, (id, ordinal): &OrdinalId) -> Value {
 
 /// What is observed of a list: all but what is to go from it.
 pub fn observation(pool: &Name, items: &[Item], whose: &[Whose]) -> Observe {
-    let observed = |item: &Item| Observed {
-        address: item.address,
-        owner: item.owner.clone(),
-        ordinal: item.ordinal.clone(),
-    };
+    let observed =
+        |item: &Item| Observed { address: item.address, owner: item.owner.clone(), ordinal: item.ordinal.clone() };
     let told = items.iter().zip(whose).filter(|(_, whose)| **whose != Whose::Released);
     Observe { pool: pool.clone(), entries: told.map(|(item, _)| observed(item)).collect() }
 }
@@ -246,7 +249,7 @@ mod tests {
     fn held(list: &[(u8, &str, u32)]) -> BTreeMap<IpAddr, Held> {
         let pod = |set: &str, index| ("db".into(), format!("{set}-{index}").into(), "uid".into());
         let one = |(last, set, index): &(u8, &str, u32)| {
-            (ip(*last), Held { of: of(set, *index), pod: Some(pod(set, *index)), since: 1 })
+            (ip(*last), Held { of: of(set, *index), pod: Some(pod(set, *index)), former: false, used: true, since: 1 })
         };
         list.iter().map(one).collect()
     }
@@ -284,13 +287,7 @@ mod tests {
             self.look_at(self.version, entries, held, false)
         }
 
-        fn look_at(
-            &mut self,
-            version: u64,
-            entries: &[Value],
-            held: &BTreeMap<IpAddr, Held>,
-            was: bool,
-        ) -> Vec<Whose> {
+        fn look_at(&mut self, version: u64, entries: &[Value], held: &BTreeMap<IpAddr, Held>, was: bool) -> Vec<Whose> {
             let status = json!({"ipAddresses": entries});
             let (items, bad) = read(&status);
             assert_eq!(bad, [""; 0]);
@@ -315,7 +312,8 @@ mod tests {
         ]});
         let (items, bad) = read(&status);
         let told: Vec<_> = items.iter().map(|it| (it.at, it.address.to_string(), it.owner.to_string())).collect();
-        let expected = [(0, "10.0.0.2", "Pod db/p"), (2, "fd00::1", "StatefulSet db/s"), (6, "10.0.0.4", "nobody that is named")];
+        let expected =
+            [(0, "10.0.0.2", "Pod db/p"), (2, "fd00::1", "StatefulSet db/s"), (6, "10.0.0.4", "nobody that is named")];
         assert!(told.iter().map(|(at, ip, owner)| (*at, ip.as_str(), owner.as_str())).eq(expected), "{told:?}");
         assert_eq!(items[1].ordinal, Some(of("s", 3)));
         assert_eq!(bad.len(), 4, "{bad:#?}");
@@ -363,6 +361,21 @@ mod tests {
         pool.list.intend(&pool.version(), &entries);
         pool.list.withdraw(&entries, &shown);
         assert!(!pool.list.has_shown(ip(2), &of("s", 0)));
+        assert_eq!(pool.look(&[mine(2, "s", 0)], &held(&[])), [Whose::Others]);
+    }
+
+    #[test]
+    fn a_write_that_lost_does_not_hide_the_released_entry_whose_place_it_was_to_take() {
+        let mut pool = Pool::new();
+        let ours = held(&[(2, "s", 0)]);
+        pool.look(&[mine(2, "t", 0)], &held(&[(2, "t", 0)]));
+        let entries = [(ip(2), of("s", 0), mine(2, "s", 0))];
+        pool.list.intend(&pool.version(), &entries);
+        pool.list.withdraw(&entries, &BTreeSet::new());
+        assert_eq!(pool.look(&[mine(2, "t", 0)], &ours), [Whose::Released]);
+        // Nor does one of which nobody knows whether it was done.
+        pool.list.intend(&pool.version(), &entries);
+        assert_eq!(pool.look(&[mine(2, "t", 0)], &ours), [Whose::Released]);
         assert_eq!(pool.look(&[mine(2, "s", 0)], &held(&[])), [Whose::Others]);
     }
 

@@ -47,13 +47,12 @@ struct Scene {
     /// Whether the ledger does not know all that others have.
     news: bool,
     /// Pods whose addresses are others', and never were theirs.
-    deprived: Vec<Key>,
+    deprived: BTreeSet<Key>,
 }
 
 /// What the ledger holds in a pool.
 struct Holdings {
     held: BTreeMap<IpAddr, Held>,
-    observed: BTreeSet<IpAddr>,
     in_force: bool,
     ranges: Vec<Range>,
 }
@@ -115,9 +114,8 @@ impl<L: Ledger> Turn<L> {
         let (items, bad) = observe::read(&live.status);
         self.tell_bad(&live, &items, bad, &holdings);
         let was = |address, of: &observe::OrdinalId| {
-            let before = || office.ledger.held_before(address);
-            !holdings.observed.contains(&address)
-                && matches!(before(), Some(Holder::Ordinal { id, ordinal, .. }) if (&id, ordinal) == (&of.0, of.1))
+            let before = office.ledger.held_before(address);
+            matches!(before, Some(Holder::Ordinal { id, ordinal, .. }) if (&id, ordinal) == (&of.0, of.1))
         };
         let held = holdings.held;
         let whose = self.memory.list.look(&live.status, &live.resource_version, &items, &held, was);
@@ -149,8 +147,16 @@ impl<L: Ledger> Turn<L> {
         let usable = usable.unwrap_or_default();
         let mut missing = Vec::new();
         for (address, held) in &scene.held {
+            if held.former && !held.used && !list.has_shown(*address, &held.of) {
+                // Nobody was ever told of it.
+                continue;
+            }
             match there.get(address) {
                 Some(Whose::Ours) => {}
+                // It is to lose what it never had.
+                _ if held.pod.as_ref().is_some_and(|pod| scene.deprived.contains(&pod_key(pod))) => {
+                    held_back.insert(held.of.0.clone());
+                }
                 Some(Whose::Others) => drop(held_back.insert(held.of.0.clone())),
                 None if !usable.iter().any(|range| range.contains(*address)) => {
                     held_back.insert(held.of.0.clone());
@@ -207,34 +213,53 @@ impl<L: Ledger> Turn<L> {
         }
     }
 
-    /// The Pods of wanted ordinals that never had the address that the ledger holds for them: it was never theirs in
-    /// the list for as long as that, they do not say that they run with it, and the list gives it to somebody else or,
-    /// by an entry that the ledger does not know (`known`), another one to them.
-    fn deprived(&self, items: &[Item], whose: &[Whose], held: &BTreeMap<IpAddr, Held>, known: bool) -> Vec<Key> {
-        let office = &self.office;
+    /// The Pods of wanted ordinals that are bound to an address that they never had ([`Self::never_had`]), while the
+    /// list gives it to somebody else or, by an entry that the ledger does not know (`known`) or did not know in time,
+    /// gives them another one.
+    fn deprived(&self, items: &[Item], whose: &[Whose], held: &BTreeMap<IpAddr, Held>, known: bool) -> BTreeSet<Key> {
         let others = || items.iter().zip(whose).filter(|(_, whose)| **whose == Whose::Others).map(|(item, _)| item);
-        let taken = others().filter_map(|item| Some((item.address, held.get(&item.address)?)));
+        let taken: BTreeSet<IpAddr> = others().map(|item| item.address).collect();
         let named: BTreeSet<_> = others().filter(|_| !known).filter_map(|item| item.ordinal.as_ref()).collect();
-        let replaced = held.iter().filter(|(_, held)| named.contains(&held.of)).map(|(address, held)| (*address, held));
         let mut deprived = BTreeSet::new();
-        for (address, held) in taken.chain(replaced) {
-            let Some((namespace, name, uid)) = &held.pod else { continue };
-            if self.memory.list.has_shown(address, &held.of) {
-                continue;
-            }
-            let key = Key { kind: Kind::Pod, namespace: namespace.clone(), name: name.clone() };
-            let Some(pod) = office.cache.get(&key).filter(|live| live.uid == *uid) else { continue };
-            let Ok(Object::Pod(pod)) = &pod.object else { continue };
-            let runs_with: Vec<IpAddr> = pod.status.pod_ips.iter().filter_map(|it| it.ip.parse().ok()).collect();
-            let of_this_term = held.since > office.since;
-            let elsewhere = !runs_with.is_empty() && !runs_with.contains(&address);
-            let never = (of_this_term && runs_with.is_empty()) || elsewhere;
-            // One that is not wanted, or has former addresses, would lose more than this by being unbound.
-            if never && office.ledger.read(|ledger| is_plain(ledger, &held.of)) {
-                deprived.insert(key);
+        for (address, held_there) in held {
+            let superseded = held_there.former && held_there.used;
+            if (superseded || taken.contains(address) || named.contains(&held_there.of))
+                && let Some(pod) = &held_there.pod
+                && self.never_had(*address, held_there)
+                && self.loses_nothing(held, &held_there.of)
+            {
+                deprived.insert(pod_key(pod));
             }
         }
-        deprived.into_iter().collect()
+        deprived
+    }
+
+    /// Whether the Pod of an ordinal cannot run with an address: the list never showed it as the ordinal's, for as long
+    /// as the ledger has held it, or the Pod says that it runs with others.
+    fn never_had(&self, address: IpAddr, held: &Held) -> bool {
+        let Some(pod) = &held.pod else { return true };
+        let Some(live) = self.office.cache.get(&pod_key(pod)).filter(|live| live.uid == pod.2) else { return false };
+        let Ok(Object::Pod(pod)) = &live.object else { return false };
+        let runs_with: Vec<IpAddr> = pod.status.pod_ips.iter().filter_map(|it| it.ip.parse().ok()).collect();
+        let unknown = if runs_with.is_empty() { held.since > self.office.since } else { !runs_with.contains(&address) };
+        unknown && !self.memory.list.has_shown(address, &held.of)
+    }
+
+    /// Whether an ordinal is wanted, and its Pod never had any of its former addresses: unbinding it frees no other.
+    fn loses_nothing(&self, held: &BTreeMap<IpAddr, Held>, (id, ordinal): &observe::OrdinalId) -> bool {
+        let former: Option<Vec<IpAddr>> = self.office.ledger.read(|ledger| {
+            let tables = ledger.tables();
+            let spec = tables.reservations().get(id)?.spec.as_ref()?;
+            let wanted = *ordinal >= spec.start && ordinal - spec.start < spec.replicas;
+            let is_former = |address: &IpAddr| {
+                let holder = tables.grants().get(address).map(|grant| &grant.holder);
+                matches!(holder, Some(Holder::Ordinal { former: true, .. }))
+            };
+            wanted.then(|| ledger.addresses_of_ordinal(id, *ordinal).into_iter().filter(is_former).collect())
+        });
+        former.is_some_and(|former| {
+            former.iter().all(|address| held.get(address).is_some_and(|held| self.never_had(*address, held)))
+        })
     }
 
     fn tell(&self, about: Key, uid: Name, reason: &'static str, note: String) {
@@ -267,8 +292,7 @@ impl<L: Ledger> Turn<L> {
                 cut::LARGEST
             )
         };
-        let now: BTreeMap<StatefulSetId, String> =
-            too_large.into_iter().map(|(id, count)| (id, note(count))).collect();
+        let now: BTreeMap<StatefulSetId, String> = too_large.into_iter().map(|(id, count)| (id, note(count))).collect();
         let before = std::mem::replace(&mut self.memory.list.waiting, now.clone());
         if before == now {
             return;
@@ -290,32 +314,22 @@ impl<L: Ledger> Turn<L> {
     }
 }
 
+fn pod_key((namespace, name, _): &(Name, Name, Name)) -> Key {
+    Key { kind: Kind::Pod, namespace: namespace.clone(), name: name.clone() }
+}
+
 fn holdings(ledger: &Rows, id: &PoolId, row: &PoolRow) -> Holdings {
     let tables = ledger.tables();
     let mut held = BTreeMap::new();
-    let mut observed = BTreeSet::new();
     let inside = row.ranges.iter().flat_map(|range| tables.grants().range(range.first()..=range.last()));
     for (address, grant) in inside.filter(|(_, grant)| grant.pool == *id) {
-        match &grant.holder {
-            Holder::Ordinal { id, ordinal, .. } => {
-                let of = (id.clone(), *ordinal);
-                let bound = tables.ordinals().get(&of).and_then(|row| row.pod.as_ref());
-                let pod = bound.map(|it| (it.pod.namespace.clone(), it.pod.name.clone(), it.pod.uid.clone()));
-                held.insert(*address, Held { of, pod, since: grant.stamp.revision });
-            }
-            Holder::Observed { .. } => drop(observed.insert(*address)),
-            _ => {}
+        if let Holder::Ordinal { id, ordinal, former } = &grant.holder {
+            let of = (id.clone(), *ordinal);
+            let bound = tables.ordinals().get(&of).and_then(|row| row.pod.as_ref());
+            let pod = bound.map(|it| (it.pod.namespace.clone(), it.pod.name.clone(), it.pod.uid.clone()));
+            let (former, used) = (*former, ledger.pod_using(*address).is_some());
+            held.insert(*address, Held { of, pod, former, used, since: grant.stamp.revision });
         }
     }
-    Holdings { held, observed, in_force: row.waiting.is_none(), ranges: row.ranges.clone() }
-}
-
-/// Whether an ordinal is wanted and has no former addresses.
-fn is_plain(ledger: &Rows, (id, ordinal): &observe::OrdinalId) -> bool {
-    let tables = ledger.tables();
-    let spec = tables.reservations().get(id).and_then(|row| row.spec.as_ref());
-    let wanted = spec.is_some_and(|spec| *ordinal >= spec.start && ordinal - spec.start < spec.replicas);
-    let holders = ledger.addresses_of_ordinal(id, *ordinal);
-    let mut holders = holders.iter().filter_map(|address| tables.grants().get(address)).map(|grant| &grant.holder);
-    wanted && holders.all(|holder| matches!(holder, Holder::Ordinal { former: false, .. }))
+    Holdings { held, in_force: row.waiting.is_none(), ranges: row.ranges.clone() }
 }

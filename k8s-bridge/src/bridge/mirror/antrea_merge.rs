@@ -7,7 +7,7 @@ use holdfast_statemachine::command::StatefulSetId;
 use serde_json::{Map, Value};
 
 use super::cut;
-use crate::bridge::observe::OrdinalId;
+use crate::bridge::observe::{Added, OrdinalId};
 
 /// An entry that is missing.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,7 +28,7 @@ pub struct Merged {
     /// The whole status; `None` if it says all that it can.
     pub status: Option<Value>,
     /// What it says more than before.
-    pub added: Vec<(IpAddr, OrdinalId, Value)>,
+    pub added: Vec<Added>,
     /// StatefulSets of which nothing is added, for it does not fit: how many entries.
     pub too_large: BTreeMap<StatefulSetId, usize>,
 }
@@ -122,12 +122,14 @@ mod tests {
         json!({"ipAddresses": list, "usage": {"total": 10, "used": 3}, "more": [1, {"b": null}]})
     }
 
+    /// What; the list; places released; missing; held back; the list after.
+    type Row = (&'static str, Vec<Value>, Vec<usize>, Vec<Missing>, Vec<&'static str>, Option<Vec<Value>>);
+
     #[test]
     fn a_table() {
         let [odd, pod, old] = <[Value; 3]>::try_from(foreign()).expect("three");
         let e = entry;
         let m = missing;
-        type Row = (&'static str, Vec<Value>, Vec<usize>, Vec<Missing>, Vec<&'static str>, Option<Vec<Value>>);
         let rows: Vec<Row> = vec![
             ("nothing to do", vec![odd.clone(), pod.clone()], vec![], vec![], vec![], None),
             ("nothing there", vec![], vec![], vec![m("s", 0, 2, 1)], vec![], Some(vec![e("s", 0, 2)])),
@@ -177,8 +179,7 @@ mod tests {
     #[test]
     fn what_is_not_there_is_made_and_nothing_else() {
         for there in [Value::Null, json!({}), json!({"ipAddresses": null})] {
-            let merged =
-                merge(&there, &BTreeSet::new(), vec![missing("s", 0, 2, 1)], &BTreeSet::new(), cut::LARGEST);
+            let merged = merge(&there, &BTreeSet::new(), vec![missing("s", 0, 2, 1)], &BTreeSet::new(), cut::LARGEST);
             assert_eq!(merged.status, Some(json!({"ipAddresses": [entry("s", 0, 2)]})), "{there}");
         }
     }

@@ -62,8 +62,7 @@ impl InMemory {
     fn enter(&self, commands: Vec<Command>) -> Outcomes {
         let mut rows = self.0.rows.write().expect("nobody panicked");
         let index = rows.tables().clock().revision + 100;
-        let applied =
-            rows.apply(&Entry { index, term: 1, proposed_at: 1_796_025_600_000, commands });
+        let applied = rows.apply(&Entry { index, term: 1, proposed_at: 1_796_025_600_000, commands });
         self.0.changes.lock().expect("nobody panicked").extend(applied.changes);
         self.0.revision.send_replace(rows.tables().clock().revision);
         applied.outcomes
