@@ -4,7 +4,8 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use holdfast_bridge::bridge::Options;
 use holdfast_raft::{Error, NodeConfig};
 use serde::Deserialize;
 
@@ -59,6 +60,23 @@ pub struct Flags {
     /// Where to serve /metrics, /livez and /readyz?verbose over HTTP [default: nowhere]
     #[arg(long, env = "HOLDFAST_METRICS_LISTEN", value_name = "HOST:PORT")]
     metrics_listen: Option<String>,
+    /// Follow the Kubernetes API: alone over its pools and Egresses, or beside Antrea [default mode: standalone]
+    #[arg(
+        long,
+        env = "HOLDFAST_KUBERNETES",
+        value_enum,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "standalone",
+        help_heading = "Kubernetes"
+    )]
+    kubernetes: Option<Mode>,
+    /// How long a Node may be without Ready before it counts as gone [default: 0s]
+    #[arg(long, env = "HOLDFAST_NODE_GRACE", value_name = "DURATION", help_heading = "Kubernetes")]
+    node_grace: Option<String>,
+    /// How long a Node that returns must have been Ready before it counts as there [default: 0s]
+    #[arg(long, env = "HOLDFAST_NODE_STABLE", value_name = "DURATION", help_heading = "Kubernetes")]
+    node_stable: Option<String>,
     /// What is logged: error, warn, info, debug, trace, or directives [default: info,openraft=warn]
     #[arg(long, env = "HOLDFAST_LOG_LEVEL", value_name = "LEVEL")]
     log_level: Option<String>,
@@ -97,6 +115,25 @@ pub struct Flags {
     election_max: Option<String>,
 }
 
+/// Who else writes pools and Egresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Nobody: they are this group's alone
+    Standalone,
+    /// Antrea's agents and controller: only reservations are written
+    Antrea,
+}
+
+impl From<Mode> for holdfast_bridge::bridge::Mode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Standalone => holdfast_bridge::bridge::Mode::Standalone,
+            Mode::Antrea => holdfast_bridge::bridge::Mode::Antrea,
+        }
+    }
+}
+
 /// Settings that flags give to a group when it is formed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Seed {
@@ -119,6 +156,8 @@ pub struct Config {
     pub log_format: logging::Format,
     /// What is logged.
     pub log_level: String,
+    /// The bridge to the Kubernetes API, if there is to be one.
+    pub kubernetes: Option<Options>,
     /// Where metrics and health are served over HTTP, if anywhere.
     pub metrics_listen: Option<String>,
 }
@@ -163,6 +202,14 @@ fn duration(key: &str, text: Option<String>, default: Duration) -> Result<Durati
     millis.map(Duration::from_millis).ok_or_else(|| refuse(key, format!("{text:?}"), allowed))
 }
 
+/// As a duration, but zero is allowed, and the default.
+fn span(key: &str, text: Option<&str>) -> Result<Duration, Failure> {
+    let Some(text) = text else { return Ok(Duration::ZERO) };
+    let millis = holdfast_bridge::translate::duration::parse(text);
+    let allowed = "an integer and ms, s or m, such as 0s or 30s";
+    millis.map(Duration::from_millis).ok_or_else(|| refuse(key, format!("{text:?}"), allowed))
+}
+
 impl Flags {
     /// What is not given here is taken from the file.
     fn over(self, file: Flags) -> Flags {
@@ -179,6 +226,9 @@ impl Flags {
             log_format: self.log_format.or(file.log_format),
             log_level: self.log_level.or(file.log_level),
             metrics_listen: self.metrics_listen.or(file.metrics_listen),
+            kubernetes: self.kubernetes.or(file.kubernetes),
+            node_grace: self.node_grace.or(file.node_grace),
+            node_stable: self.node_stable.or(file.node_stable),
             entry_commands: self.entry_commands.or(file.entry_commands),
             entry_bytes: self.entry_bytes.or(file.entry_bytes),
             waiting_commands: self.waiting_commands.or(file.waiting_commands),
@@ -221,8 +271,22 @@ impl Flags {
         let log_format = self.log_format.unwrap_or_default();
         let log_level = self.log_level.clone().unwrap_or_else(|| "info,openraft=warn".to_owned());
         let metrics_listen = self.metrics_listen.clone().map(|at| address("metrics-listen", at)).transpose()?;
+        let kubernetes = self.bridge()?;
         self.bounds(&mut node)?;
-        Ok(Config { node, listen, seed, log_format, log_level, metrics_listen })
+        Ok(Config { node, listen, seed, log_format, log_level, kubernetes, metrics_listen })
+    }
+
+    fn bridge(&self) -> Result<Option<Options>, Failure> {
+        let node_grace = span("node-grace", self.node_grace.as_deref())?;
+        let node_stable = span("node-stable", self.node_stable.as_deref())?;
+        for (key, given) in [("node-grace", &self.node_grace), ("node-stable", &self.node_stable)] {
+            if self.kubernetes.is_none()
+                && let Some(given) = given
+            {
+                return Err(refuse(key, format!("{given:?}"), "only with --kubernetes"));
+            }
+        }
+        Ok(self.kubernetes.map(|mode| Options { mode: mode.into(), node_grace, node_stable }))
     }
 
     fn members(&self) -> Result<Vec<(String, String)>, Failure> {

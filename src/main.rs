@@ -3,6 +3,7 @@
 mod cli;
 mod config;
 mod dev;
+mod kubernetes;
 mod logging;
 mod metrics;
 mod serve;

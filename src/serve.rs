@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use holdfast::server;
+use holdfast_bridge::bridge::Unfit;
 use holdfast_raft::{Node, ReadError};
 use holdfast_statemachine::command::PutSettings;
 use holdfast_statemachine::row::Settings;
@@ -14,6 +15,7 @@ use tracing::{error, info, warn};
 
 use crate::cli::Failure;
 use crate::config::{Config, Flags, Seed};
+use crate::kubernetes::Bridge;
 use crate::logging;
 
 /// How long handing over and finishing what is in flight may take.
@@ -36,15 +38,21 @@ pub async fn run(flags: Flags) -> Result<(), Failure> {
         }
         None => None,
     };
+    let bridge = match config.kubernetes {
+        Some(options) => Some(Bridge::find(options).await?),
+        None => None,
+    };
+    let kubernetes = bridge.as_ref().map(Bridge::told);
     let name = config.node.name.clone();
     let node = Node::start(config.node).await.map_err(|error| Failure::Replica(error.to_string()))?;
     info!(replica = %name, listen = %config.listen, version = env!("CARGO_PKG_VERSION"), "started");
     let (stop, mut told) = watch::channel(false);
-    let mut serving = tokio::spawn(server::serve(node.clone(), listener, async move {
+    let mut serving = tokio::spawn(server::serve(node.clone(), kubernetes, listener, async move {
         // An error means that the sender is gone: then it is to stop, too.
         drop(told.wait_for(|stop| *stop).await);
     }));
     let watched = tokio::spawn(watched(node.clone(), metrics));
+    let mut bridged = tokio::spawn(bridged(node.clone(), bridge));
     let settling = tokio::spawn(settle(node.clone(), name, config.seed));
     let ended = tokio::select! {
         name = asked.signal() => {
@@ -52,6 +60,10 @@ pub async fn run(flags: Flags) -> Result<(), Failure> {
             Ok(())
         }
         failed = node.fatal() => Err(failed.to_string()),
+        unfit = &mut bridged => Err(match unfit {
+            Ok(unfit) => unfit.to_string(),
+            Err(failed) => failed.to_string(),
+        }),
         served = &mut serving => Err(match served {
             Ok(Ok(())) => "the server ended".to_owned(),
             Ok(Err(failed)) => failed.to_string(),
@@ -59,6 +71,7 @@ pub async fn run(flags: Flags) -> Result<(), Failure> {
         }),
     };
     settling.abort();
+    bridged.abort();
     watched.abort();
     if let Err(why) = ended {
         error!(why, "cannot go on");
@@ -78,6 +91,14 @@ async fn watched(node: Node, listener: Option<TcpListener>) {
         && let Err(failed) = crate::metrics::serve(node, listener).await
     {
         error!(%failed, "metrics and health are served no longer");
+    }
+}
+
+/// Runs the bridge, if there is one. It ends only where the API server is not what its mode needs.
+async fn bridged(node: Node, bridge: Option<Bridge>) -> Unfit {
+    match bridge {
+        Some(bridge) => bridge.run(node).await,
+        None => std::future::pending().await,
     }
 }
 

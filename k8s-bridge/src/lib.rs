@@ -9,8 +9,10 @@
 //! All of it is pure: the same objects give the same commands, the same rows the same text. This crate
 //! must never know about Raft, or who leads; it sees the ledger only by its commands and its rows.
 
+pub mod bridge;
 pub mod crds;
 pub mod export;
+pub mod ledger;
 pub mod manifests;
 pub mod objects;
 mod problem;

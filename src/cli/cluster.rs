@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::asking::Asking;
 use super::failure::Failure;
+use super::kubernetes::KubernetesView;
 use super::output;
 use super::table::Table;
 use super::words;
@@ -65,6 +66,7 @@ struct ReplicaView {
     clock_skew_ms: i64,
     free_disk_bytes: Option<u64>,
     history_rows: u64,
+    kubernetes: Option<KubernetesView>,
     warnings: Vec<String>,
 }
 
@@ -131,6 +133,7 @@ impl ReplicaView {
             clock_skew_ms: status.clock_skew_ms,
             free_disk_bytes: status.free_disk_bytes,
             history_rows: status.history.unwrap_or_default().rows,
+            kubernetes: status.kubernetes.as_ref().map(KubernetesView::read),
             warnings: status.warnings.clone(),
         }
     }
@@ -238,6 +241,9 @@ pub async fn status(asking: &Asking) -> Result<(), Failure> {
     output::say(format_args!("cluster {}\n{table}", view.cluster_id))?;
     tell_silent(&view.unreachable);
     for replica in &view.replicas {
+        if let Some(kubernetes) = &replica.kubernetes {
+            kubernetes.tell(&replica.name)?;
+        }
         for warning in &replica.warnings {
             output::say(format_args!("warning from {}: {warning}", replica.name))?;
         }

@@ -11,6 +11,7 @@ mod failure;
 mod grant;
 mod history;
 mod holder;
+mod kubernetes;
 mod listed;
 mod names;
 mod node;

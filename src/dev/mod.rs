@@ -9,10 +9,12 @@ use std::time::Duration;
 use clap::Args;
 use holdfast::wire;
 use holdfast_api::{Client, v1};
+use holdfast_bridge::bridge::Options;
 use holdfast_statemachine::command::PutSettings;
 use holdfast_statemachine::{Action, Change, Source};
 
 use crate::cli::{self, Failure, Format, Policy, Reading, remark, say};
+use crate::config::Mode;
 use crate::logging;
 use crate::serve::Asked;
 use follow::{Applied, Files};
@@ -28,13 +30,27 @@ Each DIR is a directory or a file of manifests, as for `holdfast apply`; nothing
 Kubernetes either. The files are applied and then followed: edit one, and see what changes, at
 which revision and why. An object that is gone from the files is deleted.
 
+With --kubernetes, the objects are those of the cluster of the current kubeconfig: what kubectl applies
+there is decided here, and written back.
+
 Examples:
   holdfast dev deploy/examples
+  holdfast dev --kubernetes                      over the current cluster, as three replicas would
   holdfast dev deploy/examples --once -o yaml    pools and Egresses as Kubernetes will hold them")]
 pub struct DevArgs {
     /// Directories or files of manifests
-    #[arg(required = true, value_name = "DIR")]
+    #[arg(required_unless_present = "kubernetes", value_name = "DIR")]
     paths: Vec<PathBuf>,
+    /// Follow the Kubernetes API of the current kubeconfig instead of files: standalone, or beside Antrea
+    #[arg(
+        long,
+        value_enum,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "standalone",
+        conflicts_with_all = ["paths", "once"]
+    )]
+    kubernetes: Option<Mode>,
     /// Keep the replicas' data here; else it is temporary
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
@@ -74,12 +90,14 @@ pub async fn run(args: DevArgs) -> Result<(), Failure> {
     // Before anything is started: a mistake in the files is told at once.
     let plan = cli::read_manifests(&args.paths, &source)?;
     let mut asked = Asked::listen()?;
-    let replicas = Replicas::start(args.data.as_deref(), &args.listen).await?;
+    let bridge = args.kubernetes.map(|mode| Options { mode: mode.into(), ..Options::default() });
+    let mut replicas = Replicas::start(args.data.as_deref(), &args.listen, bridge.as_ref()).await?;
     let ended = {
-        let client = Client::new(replicas.addresses())?.with_timeout(CALL);
+        let addresses = replicas.addresses().to_vec();
+        let client = Client::new(&addresses)?.with_timeout(CALL);
         let mut session = Session { applied: Applied::new(client.clone(), source, args.paths.clone()), client };
         tokio::select! {
-            ended = session.run(&args, plan, replicas.addresses()) => ended,
+            ended = session.run(&args, plan, &addresses) => ended,
             failure = replicas.failed() => Err(failure),
             _ = asked.signal() => Ok(()),
         }
@@ -100,6 +118,12 @@ impl Session {
         plan: holdfast_bridge::translate::Plan,
         addresses: &[String],
     ) -> Result<(), Failure> {
+        if args.kubernetes.is_some() {
+            if let Some(policy) = args.policy {
+                self.set_policy(policy).await?;
+            }
+            return self.follow_kubernetes(addresses).await;
+        }
         // What is written while the files are applied is seen afterwards.
         let files = if args.once { None } else { Some(Files::watch(&args.paths)?) };
         if let Some(policy) = args.policy {
@@ -143,17 +167,32 @@ impl Session {
         }
     }
 
+    /// Prints every change after a revision.
+    async fn print_changes(client: &Client, revision: u64) -> Result<(), Failure> {
+        let request = v1::WatchRequest { after_revision: Some(revision), ..v1::WatchRequest::default() };
+        let mut watch = client.watch(request);
+        loop {
+            for change in wire::list::<Change>("changes", watch.next().await?.changes)? {
+                say(cli::change_line(&change))?;
+            }
+        }
+    }
+
+    /// Prints what the bridge makes of the cluster.
+    async fn follow_kubernetes(&self, addresses: &[String]) -> Result<(), Failure> {
+        let endpoints = addresses.join(",");
+        say(format_args!("listening on {endpoints}; following the Kubernetes API, until Ctrl-C"))?;
+        if addresses != cli::DEFAULT_ENDPOINTS {
+            say(format_args!("  export HOLDFAST_ENDPOINTS={endpoints}"))?;
+        }
+        say("from another terminal, try:\n  holdfast status\n  kubectl get ipp,eip,eg")?;
+        Self::print_changes(&self.client, 0).await
+    }
+
     /// Prints every change, and applies the files whenever they are written.
     async fn follow(&mut self, mut files: Files, revision: u64) -> Result<(), Failure> {
-        let request = v1::WatchRequest { after_revision: Some(revision), ..v1::WatchRequest::default() };
-        let mut watch = self.client.watch(request);
-        let printing = async {
-            loop {
-                for change in wire::list::<Change>("changes", watch.next().await?.changes)? {
-                    say(cli::change_line(&change))?;
-                }
-            }
-        };
+        let client = self.client.clone();
+        let printing = Self::print_changes(&client, revision);
         let applying = async {
             while files.written().await.is_some() {
                 match self.applied.again().await {

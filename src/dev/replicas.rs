@@ -6,13 +6,15 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use holdfast::server::{self, ServeError};
+use holdfast_bridge::bridge::{Options, Unfit};
 use holdfast_raft::{Node, NodeConfig};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::cli::{DEFAULT_ENDPOINTS, Failure};
+use crate::kubernetes::Bridge;
 use crate::serve::SHUTDOWN;
 
 const NAMES: [&str; 3] = ["dev-1", "dev-2", "dev-3"];
@@ -28,11 +30,18 @@ pub struct Replicas {
     stop: watch::Sender<bool>,
     addresses: Vec<String>,
     directory: Option<TempDir>,
+    bridges: JoinSet<Unfit>,
 }
 
 impl Replicas {
     /// Starts three, and waits until they have a leader.
-    pub async fn start(data: Option<&Path>, asked: &[String]) -> Result<Replicas, Failure> {
+    ///
+    /// `kubernetes`: each has a bridge to the Kubernetes API, and the leader's is at work.
+    pub async fn start(
+        data: Option<&Path>,
+        asked: &[String],
+        kubernetes: Option<&Options>,
+    ) -> Result<Replicas, Failure> {
         let (directory, root) = if let Some(data) = data {
             std::fs::create_dir_all(data)?;
             (None, data.to_owned())
@@ -43,9 +52,14 @@ impl Replicas {
         };
         let (listeners, addresses) = listen(&root, asked).await?;
         let (stop, _) = watch::channel(false);
-        let mut replicas = Replicas { nodes: Vec::new(), servers: Vec::new(), stop, addresses, directory };
+        let mut replicas =
+            Replicas { nodes: Vec::new(), servers: Vec::new(), stop, addresses, directory, bridges: JoinSet::new() };
         for (name, listener) in NAMES.iter().zip(listeners) {
-            replicas.add(name, &root, listener).await?;
+            let bridge = match kubernetes {
+                Some(options) => Some(Bridge::find(options.clone()).await?),
+                None => None,
+            };
+            replicas.add(name, &root, listener, bridge).await?;
         }
         let deadline = Instant::now() + READY;
         for ready in join_all(replicas.nodes.iter().map(|node| node.ready(deadline))).await {
@@ -54,7 +68,13 @@ impl Replicas {
         Ok(replicas)
     }
 
-    async fn add(&mut self, name: &str, root: &Path, listener: TcpListener) -> Result<(), Failure> {
+    async fn add(
+        &mut self,
+        name: &str,
+        root: &Path,
+        listener: TcpListener,
+        bridge: Option<Bridge>,
+    ) -> Result<(), Failure> {
         let address = &self.addresses[self.nodes.len()];
         let mut config = NodeConfig::new(name, root.join(name), address.as_str());
         let members = NAMES.iter().zip(&self.addresses);
@@ -66,8 +86,12 @@ impl Replicas {
         config.timings.housekeeping = Duration::from_millis(50);
         config.disk_watermark = 16 << 20;
         let node = Node::start(config).await.map_err(|error| Failure::Replica(error.to_string()))?;
+        let told = bridge.as_ref().map(Bridge::told);
+        if let Some(bridge) = bridge {
+            self.bridges.spawn(bridge.run(node.clone()));
+        }
         let mut stopping = self.stop.subscribe();
-        self.servers.push(tokio::spawn(server::serve(node.clone(), listener, async move {
+        self.servers.push(tokio::spawn(server::serve(node.clone(), told, listener, async move {
             // An error means that the sender is gone: then it is to stop, too.
             drop(stopping.wait_for(|stop| *stop).await);
         })));
@@ -81,14 +105,18 @@ impl Replicas {
     }
 
     /// Resolves when one of them cannot go on.
-    pub async fn failed(&self) -> Failure {
+    pub async fn failed(&mut self) -> Failure {
         let failed = self.nodes.iter().map(|node| Box::pin(node.fatal()));
-        let (error, ..) = futures::future::select_all(failed).await;
-        Failure::Replica(error.to_string())
+        let failed = futures::future::select_all(failed);
+        tokio::select! {
+            (error, ..) = failed => Failure::Replica(error.to_string()),
+            Some(Ok(unfit)) = self.bridges.join_next() => Failure::Replica(unfit.to_string()),
+        }
     }
 
     /// Stops all of them, and removes their data if nobody asked to keep it.
-    pub async fn stop(self) -> Result<(), Failure> {
+    pub async fn stop(mut self) -> Result<(), Failure> {
+        self.bridges.shutdown().await;
         let deadline = Instant::now() + SHUTDOWN;
         join_all(self.nodes.iter().map(|node| node.shutdown(deadline))).await;
         self.stop.send_replace(true);

@@ -9,6 +9,7 @@ use holdfast_statemachine::{Ledger, Store};
 use tonic::{Request, Response, Status};
 
 use super::deadline::deadline;
+use super::kubernetes::Kubernetes;
 use super::replica::Replica;
 use super::status;
 use crate::wire;
@@ -21,12 +22,13 @@ const SKEW_MAX_MS: u64 = 60_000;
 /// Answers for one replica.
 pub struct ClusterService<R> {
     replica: R,
+    kubernetes: Option<Kubernetes>,
 }
 
 impl<R: Replica> ClusterService<R> {
-    /// The service of this replica.
-    pub fn new(replica: R) -> ClusterService<R> {
-        ClusterService { replica }
+    /// The service of this replica, and of the bridge beside it.
+    pub fn new(replica: R, kubernetes: Option<Kubernetes>) -> ClusterService<R> {
+        ClusterService { replica, kubernetes }
     }
 }
 
@@ -105,9 +107,10 @@ impl<R: Replica> Service for ClusterService<R> {
         let told = self.replica.status().await;
         let store = self.replica.store();
         // The digest is of the applied index only if no entry came between; the revision tells.
-        let (revision, ledger_time_ms) = store.read(|ledger| {
+        let (revision, ledger_time_ms, kubernetes) = store.read(|ledger| {
             let clock = ledger.tables().clock();
-            (clock.revision, clock.time)
+            let kubernetes = self.kubernetes.as_ref().map(|bridge| bridge.status(ledger.tables().adoption()));
+            (clock.revision, clock.time, kubernetes)
         });
         Ok(Response::new(v1::StatusResponse {
             cluster_id: told.cluster.map(|id| id.to_string()).unwrap_or_default(),
@@ -130,6 +133,7 @@ impl<R: Replica> Service for ClusterService<R> {
             clock_skew_ms: told.clock_skew_ms.unwrap_or(0),
             free_disk_bytes: Some(told.free_bytes),
             warnings: warnings(&told),
+            kubernetes,
         }))
     }
 

@@ -38,15 +38,19 @@ type Streamed<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 pub struct LedgerService<R> {
     replica: R,
     name: String,
+    /// A bridge is beside the replica: no address is chosen before it has begun to adopt.
+    bridged: bool,
     rows_calls: Arc<Semaphore>,
     watches: Arc<Semaphore>,
     stopping: watch::Receiver<bool>,
 }
 
 impl<R: Replica> LedgerService<R> {
-    /// The service of the replica of this name. Watches end when `stopping` turns true.
-    pub fn new(replica: R, name: String, stopping: watch::Receiver<bool>) -> LedgerService<R> {
+    /// The service of the replica of this name. Watches end when `stopping` turns true. `bridged`: a bridge to the
+    /// Kubernetes API is beside it.
+    pub fn new(replica: R, name: String, bridged: bool, stopping: watch::Receiver<bool>) -> LedgerService<R> {
         LedgerService {
+            bridged,
             replica,
             name,
             rows_calls: Arc::new(Semaphore::new(ROWS_CALLS_MAX)),
@@ -131,6 +135,11 @@ fn commands(request: v1::ProposeRequest) -> Result<Vec<Command>, Invalid> {
     Ok(actions.into_iter().map(command).collect())
 }
 
+/// Whether an action may have an address chosen.
+fn chooses(action: &Action) -> bool {
+    matches!(action, Action::Reserve(_) | Action::Grant(_) | Action::PutEgress(_))
+}
+
 /// The subject of a question.
 fn subject(subject: Option<v1::explain_request::Subject>) -> Result<Subject, Invalid> {
     use v1::explain_request::Subject as Kind;
@@ -152,6 +161,13 @@ impl<R: Replica> Service for LedgerService<R> {
     async fn propose(&self, request: Request<v1::ProposeRequest>) -> Result<Response<v1::ProposeResponse>, Status> {
         let (metadata, _, request) = request.into_parts();
         let commands = commands(request).map_err(status::invalid)?;
+        if self.bridged
+            && commands.iter().any(|command| chooses(&command.action))
+            && self.replica.store().read(|ledger| ledger.tables().adoption().is_none())
+        {
+            // From its beginning on, the ledger itself refuses it.
+            return Err(status::refused("what the Kubernetes API already says is not adopted yet: try again later"));
+        }
         let proposed = self.replica.propose(commands, deadline(&metadata)).await;
         let proposed = proposed.map_err(|error| status::propose(&error))?;
         let revisions = proposed.outcomes.iter().filter_map(|outcome| Some(outcome.as_ref().ok()?.revision));

@@ -8,6 +8,7 @@ mod deadline;
 mod explain;
 mod filter;
 mod history;
+mod kubernetes;
 mod ledger;
 mod lists;
 mod node;
@@ -34,6 +35,7 @@ use tonic::transport::server::TcpIncoming;
 use tonic_health::server::HealthReporter;
 
 use cluster::ClusterService;
+pub use kubernetes::Kubernetes;
 use ledger::LedgerService;
 pub use replica::Replica;
 
@@ -59,18 +61,22 @@ pub enum ServeError {
 
 /// Serves a replica on a listener, to clients and to the other replicas, until `shutdown` resolves; then
 /// lets calls in progress come to an end.
+///
+/// `kubernetes`: the bridge beside the replica, if there is one.
 pub async fn serve(
     node: Node,
+    kubernetes: Option<Kubernetes>,
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
     let peers = node.peer_service();
-    serve_replica(node, |routes| routes.add_service(peers), listener, shutdown).await
+    serve_replica(node, kubernetes, |routes| routes.add_service(peers), listener, shutdown).await
 }
 
 /// The same for any replica, with more services than those of the contract.
 async fn serve_replica<R: Replica>(
     replica: R,
+    kubernetes: Option<Kubernetes>,
     more: impl FnOnce(Routes) -> Routes,
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send,
@@ -82,10 +88,15 @@ async fn serve_replica<R: Replica>(
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         .build_v1()?;
     let name = replica.status().await.name;
-    let routes = Routes::new(LedgerServer::new(LedgerService::new(replica.clone(), name, stopping.clone())))
-        .add_service(ClusterServer::new(ClusterService::new(replica.clone())))
-        .add_service(health_service)
-        .add_service(reflection);
+    let routes = Routes::new(LedgerServer::new(LedgerService::new(
+        replica.clone(),
+        name,
+        kubernetes.is_some(),
+        stopping.clone(),
+    )))
+    .add_service(ClusterServer::new(ClusterService::new(replica.clone(), kubernetes)))
+    .add_service(health_service)
+    .add_service(reflection);
     let answering = Server::builder()
         .max_concurrent_streams(CALLS_PER_CONNECTION)
         .http2_keepalive_interval(Some(KEEP_ALIVE))

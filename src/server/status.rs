@@ -29,6 +29,11 @@ pub fn overloaded(what: &str, limit: usize) -> Status {
     holdfast_api::status(Reason::Overloaded(reason), format!("{what}: at most {limit}"))
 }
 
+/// The group's state does not allow it. Nothing was done.
+pub fn refused(why: &str) -> Status {
+    holdfast_api::status(Reason::Refused(Refused { why: why.to_owned() }), why)
+}
+
 /// The replica cannot serve the call; another one may. Nothing was done.
 pub fn unavailable(why: &(impl ToString + ?Sized), last_known: Option<String>) -> Status {
     holdfast_api::status(Reason::NoLeader(NoLeader { last_known }), why.to_string())

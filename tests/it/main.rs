@@ -4,3 +4,4 @@ mod cli;
 mod faults;
 mod fixtures;
 mod kubernetes;
+mod stub;

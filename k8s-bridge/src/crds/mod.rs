@@ -21,6 +21,8 @@ use crate::problem::Problem;
 pub const LABEL: &str = "holdfast.dev/crds";
 /// The value of [`LABEL`].
 pub const STANDALONE: &str = "standalone";
+/// The definitions' own names.
+pub const NAMES: [&str; 3] = ["egresses.crd.antrea.io", "externalippools.crd.antrea.io", "ippools.crd.antrea.io"];
 /// The most `ipRanges` of a pool.
 pub const RANGES_MAX: u32 = 256;
 /// The most `egressIPs`, and the most `externalIPPools`, of an Egress.

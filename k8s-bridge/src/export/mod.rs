@@ -20,7 +20,7 @@ use crate::objects::{EgressSpec, ExternalIpPoolSpec, IpPoolSpec, Kind};
 use crate::problem::Problem;
 
 pub use egress::{spec as egress_spec, status as egress_status};
-pub use pool::{external_ip_pool_spec, external_ip_pool_status, holders as pool_holders, ip_pool_spec, ip_pool_status};
+pub use pool::{entries as pool_entries, external_ip_pool_spec, external_ip_pool_status, ip_pool_spec, ip_pool_status};
 pub use status::{
     Condition, EgressAddress, EgressStatus, ExternalIpPoolStatus, Holdfast, IpAddressState, IpPoolStatus, Owner,
     PodOwner, StatefulSetOwner, Usage,
@@ -102,10 +102,8 @@ pub fn list(ledger: &Ledger, cluster: &str) -> List {
     for (id, row) in of_kind(PoolKind::ExternalIpPool) {
         items.push(Exported::ExternalIpPool(pool::external_whole(ledger, id, row, cluster)));
     }
-    let mut holders = pool::holders(tables);
     for (id, row) in of_kind(PoolKind::IpPool) {
-        let held = holders.remove(id).unwrap_or_default();
-        items.push(Exported::IpPool(pool::ip_pool_whole(ledger, id, row, cluster, held)));
+        items.push(Exported::IpPool(pool::ip_pool_whole(ledger, id, row, cluster)));
     }
     List { api_version: "v1", kind: "List", items }
 }

@@ -1,12 +1,12 @@
 //! IPPool and ExternalIPPool.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::ops::Bound;
 
-use holdfast_statemachine::command::{Operator, PutPool, RangeSpec, Selector, StatefulSetId, Subnet};
+use holdfast_statemachine::command::{Operator, PutPool, RangeSpec, Selector, Subnet};
 use holdfast_statemachine::ledger::Usage;
-use holdfast_statemachine::row::{BoundPod, Holder, PodRef, PoolRow};
-use holdfast_statemachine::{Family, Ledger, Name, PoolId, Tables};
+use holdfast_statemachine::row::{GrantRow, Holder, PodRef, PoolRow};
+use holdfast_statemachine::{Ledger, PoolId, Range};
 
 use super::status::{
     Condition, ExternalIpPoolStatus, Holdfast, IpAddressState, IpPoolStatus, Owner, PodOwner, StatefulSetOwner,
@@ -17,28 +17,38 @@ use crate::objects::{
 };
 use crate::translate::{annotations, duration};
 
-/// Every address held, by pool and ascending, retired pools' included: one pass over all grants.
-pub fn holders(tables: &Tables) -> BTreeMap<PoolId, Vec<IpAddressState>> {
-    let used = used_by_pods(tables);
-    let mut pools = BTreeMap::<PoolId, Vec<IpAddressState>>::new();
-    for (address, grant) in tables.grants() {
-        let (phase, owner) = match &grant.holder {
-            Holder::Ordinal { id, ordinal, .. } => {
-                let pod = used.get(address).map(|pod| pod_owner(pod));
-                let (name, namespace) = (id.name.clone(), id.namespace.clone());
-                let stateful_set = Some(StatefulSetOwner { name, namespace, index: *ordinal });
-                let phase = if pod.is_some() { "Allocated" } else { "Reserved" };
-                (phase, Owner { pod, stateful_set, name: None })
-            }
-            Holder::Pod { pod, .. } => ("Allocated", Owner { pod: Some(pod_owner(pod)), ..Owner::default() }),
-            Holder::Named { name, .. } | Holder::Egress { name } | Holder::Observed { owner: name } => {
-                ("Allocated", Owner { name: Some(name.clone()), ..Owner::default() })
-            }
+/// The addresses held in a pool's ranges in force that follow `after`, ascending, at most `limit`. What is left of a
+/// deleted pool of the same name is no part of it.
+pub fn entries(ledger: &Ledger, row: &PoolRow, after: Option<IpAddr>, limit: usize) -> Vec<IpAddressState> {
+    let mut ranges = row.ranges.clone();
+    ranges.sort_unstable_by_key(|range| range.first());
+    let grants = ledger.tables().grants();
+    let above = |range: &Range| after.is_none_or(|after| range.last() > after);
+    let held = ranges.into_iter().filter(above).flat_map(|range| {
+        let from = match after.filter(|after| *after >= range.first()) {
+            Some(after) => Bound::Excluded(after),
+            None => Bound::Included(range.first()),
         };
-        let state = IpAddressState { ip_address: *address, phase, owner };
-        pools.entry(grant.pool.clone()).or_default().push(state);
-    }
-    pools
+        grants.range((from, Bound::Included(range.last())))
+    });
+    held.take(limit).map(|(address, grant)| entry(ledger, *address, grant)).collect()
+}
+
+fn entry(ledger: &Ledger, address: IpAddr, grant: &GrantRow) -> IpAddressState {
+    let (phase, owner) = match &grant.holder {
+        Holder::Ordinal { id, ordinal, .. } => {
+            let pod = ledger.pod_using(address).map(pod_owner);
+            let (name, namespace) = (id.name.clone(), id.namespace.clone());
+            let stateful_set = Some(StatefulSetOwner { name, namespace, index: *ordinal });
+            let phase = if pod.is_some() { "Allocated" } else { "Reserved" };
+            (phase, Owner { pod, stateful_set, name: None })
+        }
+        Holder::Pod { pod, .. } => ("Allocated", Owner { pod: Some(pod_owner(pod)), ..Owner::default() }),
+        Holder::Named { name, .. } | Holder::Egress { name } | Holder::Observed { owner: name } => {
+            ("Allocated", Owner { name: Some(name.clone()), ..Owner::default() })
+        }
+    };
+    IpAddressState { ip_address: address, phase, owner }
 }
 
 fn pod_owner(pod: &PodRef) -> PodOwner {
@@ -50,50 +60,13 @@ fn pod_owner(pod: &PodRef) -> PodOwner {
     }
 }
 
-/// One address of an ordinal.
-struct Held<'a> {
-    address: IpAddr,
-    pool: &'a Name,
-    former: bool,
-}
-
-/// The addresses that the ordinals' Pods use, with the Pod.
-fn used_by_pods(tables: &Tables) -> BTreeMap<IpAddr, &PodRef> {
-    let mut held = BTreeMap::<(&StatefulSetId, u32, Family), Vec<Held<'_>>>::new();
-    for (address, grant) in tables.grants() {
-        if let Holder::Ordinal { id, ordinal, former } = &grant.holder {
-            let one = Held { address: *address, pool: &grant.pool.name, former: *former };
-            held.entry((id, *ordinal, Family::of(*address))).or_default().push(one);
-        }
-    }
-    let mut used = BTreeMap::new();
-    for ((id, ordinal), row) in tables.ordinals() {
-        let Some(bound) = &row.pod else { continue };
-        for family in Family::ALL {
-            if let Some(address) = held.get(&(id, *ordinal, family)).and_then(|held| used_of(held, bound)) {
-                used.insert(address, &bound.pod);
-            }
-        }
-    }
-    used
-}
-
-/// Which of an ordinal's addresses of one family, ascending, its Pod uses: the current one if the Pod's own pools
-/// name its pool, else the lowest former one of such a pool, else the current one.
-fn used_of(held: &[Held<'_>], bound: &BoundPod) -> Option<IpAddr> {
-    let current = held.iter().find(|one| !one.former);
-    let named = |one: &&Held<'_>| bound.pools.contains(one.pool);
-    let of_former = || held.iter().filter(|one| one.former).find(named);
-    current.filter(named).or_else(of_former).or(current).map(|one| one.address)
-}
-
 pub(super) fn ip_pool_whole(
     ledger: &Ledger,
     id: &PoolId,
     row: &PoolRow,
     cluster: &str,
-    held: Vec<IpAddressState>,
 ) -> Whole<IpPoolSpec, IpPoolStatus> {
+    let held = entries(ledger, row, None, usize::MAX);
     let status = ip_pool_status(ledger, id, row, cluster, held);
     Whole::new(Kind::IpPool, metadata(id, &row.wanted), ip_pool_spec(&row.wanted), status)
 }
@@ -160,7 +133,7 @@ fn selector(selector: &Selector) -> LabelSelector {
     }
 }
 
-/// `status` of an IPPool whose addresses `held` are [`holders`]'.
+/// `status` of an IPPool whose addresses held are these [`entries`].
 pub fn ip_pool_status(
     ledger: &Ledger,
     id: &PoolId,

@@ -352,7 +352,7 @@ fn a_holder_is_shown_as_what_it_is() {
         grant("10.0.0.2", &id, named),
         grant("10.0.0.3", &id, Holder::Observed { owner: "theirs".into() }),
     ]);
-    let held = pool_holders(ledger.tables()).remove(&id).expect("has some");
+    let held = pool_entries(&ledger, &ledger.tables().pools()[&id], None, usize::MAX);
     assert_eq!(
         serde_json::to_value(&held).expect("is JSON"),
         serde_json::json!([
@@ -383,9 +383,9 @@ fn a_pod_uses_the_address_of_the_pool_that_it_names() {
             rows.push(grant(&usable.0, &id, ordinal(0, former)));
         }
         let ledger = ledger(rows);
-        let allocated: Vec<String> = pool_holders(ledger.tables())
-            .into_values()
-            .flatten()
+        let rows = ledger.tables().pools().values();
+        let allocated: Vec<String> = rows
+            .flat_map(|row| pool_entries(&ledger, row, None, usize::MAX))
             .filter(|state| state.phase == "Allocated" && state.owner.pod.is_some())
             .map(|state| state.ip_address.to_string())
             .collect();

@@ -45,6 +45,9 @@ pub struct ObjectMeta {
     /// Counts the changes of `spec`.
     #[serde(default)]
     pub generation: Option<i64>,
+    /// Changes with every change of the object; given by the Kubernetes API.
+    #[serde(default)]
+    pub resource_version: Option<Name>,
 }
 
 impl ObjectMeta {

@@ -22,7 +22,7 @@ pub use egress::{AppliedTo, Bandwidth, Egress, EgressSpec};
 pub use metadata::{ObjectMeta, OwnerReference};
 pub use namespace::Namespace;
 pub use node::{Node, NodeCondition, NodeStatus};
-pub use pod::{Pod, PodSpec, PodStatus};
+pub use pod::{Pod, PodIp, PodSpec, PodStatus};
 pub use pool::{ExternalIpPool, ExternalIpPoolSpec, IpPool, IpPoolSpec, IpRange, SubnetInfo};
 pub use selector::{LabelSelector, LabelSelectorRequirement};
 pub use stateful_set::{Ordinals, PodTemplate, StatefulSet, StatefulSetSpec, StatefulSetStatus, TemplateMeta};
@@ -30,7 +30,7 @@ pub use stateful_set::{Ordinals, PodTemplate, StatefulSet, StatefulSetSpec, Stat
 use crate::problem::{FieldProblem, shown};
 
 /// The kinds, in the order in which objects are proposed to the ledger; Namespaces only modify others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// `v1` Namespace.
     Namespace,

@@ -1,6 +1,7 @@
 //! `v1` Node.
 
 use holdfast_statemachine::Name;
+use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::ObjectMeta;
@@ -32,4 +33,7 @@ pub struct NodeCondition {
     pub kind: Name,
     /// `True`, `False` or `Unknown`.
     pub status: Name,
+    /// When `status` last changed.
+    #[serde(default, rename = "lastTransitionTime")]
+    pub since: Option<Timestamp>,
 }

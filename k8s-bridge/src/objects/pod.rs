@@ -34,4 +34,15 @@ pub struct PodStatus {
     /// `Pending`, `Running`, `Succeeded`, `Failed`, `Unknown`.
     #[serde(default)]
     pub phase: Option<Name>,
+    /// The addresses that it has, as the kubelet says.
+    #[serde(default, rename = "podIPs", deserialize_with = "null_is_default")]
+    pub pod_ips: Vec<PodIp>,
+}
+
+/// One item of `status.podIPs`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct PodIp {
+    /// The address.
+    #[serde(default)]
+    pub ip: Name,
 }

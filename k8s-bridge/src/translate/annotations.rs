@@ -44,6 +44,11 @@ pub const COOL_DOWN: &str = "holdfast.dev/cool-down";
 
 /// The most addresses of headroom.
 pub const HEADROOM_MAX: u32 = 65_536;
+
+/// Whether any rule reads an annotation of this name.
+pub fn is_read(name: &str) -> bool {
+    [POOLS, FIXED, CAPACITY].contains(&name) || name.starts_with(OURS)
+}
 pub(super) const NAME_ALLOWED: &str =
     "lower-case letters, digits, '-' and '.', beginning and ending with a letter or digit, at most 253";
 

@@ -38,7 +38,9 @@ async fn group() -> Vec<Member> {
         let (stop, stopped) = oneshot::channel::<()>();
         let served = node.clone();
         let done = tokio::spawn(async move {
-            serve(served, listener, async { drop(stopped.await) }).await.expect("it serves until it is told to stop");
+            serve(served, None, listener, async { drop(stopped.await) })
+                .await
+                .expect("it serves until it is told to stop");
         });
         members.push(Member { node, address, stop, done, _directory: directory });
     }

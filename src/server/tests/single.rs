@@ -173,7 +173,7 @@ impl Served {
         let (stop, stopped) = oneshot::channel::<()>();
         let served = replica.clone();
         let done = tokio::spawn(async move {
-            serve_replica(served, |routes| routes, listener, async { drop(stopped.await) }).await
+            serve_replica(served, None, |routes| routes, listener, async { drop(stopped.await) }).await
         });
         Served { replica, address, stop, done }
     }

@@ -10,6 +10,7 @@ mod egresses;
 mod grants;
 mod has;
 mod holding;
+mod identities;
 mod nodes;
 mod observe;
 mod plan;
@@ -17,6 +18,7 @@ mod pools;
 mod reservations;
 mod search;
 mod sweep;
+mod users;
 mod views;
 mod waiting;
 

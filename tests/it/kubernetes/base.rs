@@ -87,7 +87,7 @@ fn places(addresses: &[String], ordinal: usize, directory: &Path) -> BTreeMap<St
 #[tokio::test]
 async fn replicas_with_the_arguments_of_the_pods_form_a_group() {
     let Some(control_plane) = control_plane() else { return };
-    apply_base(control_plane);
+    apply_base(&control_plane);
     let pods = Api::<Pod>::namespaced(control_plane.client().await, "holdfast");
     let directory = tempfile::tempdir().expect("a temporary directory");
     let addresses = free_addresses(3);
@@ -102,7 +102,11 @@ async fn replicas_with_the_arguments_of_the_pods_form_a_group() {
         assert_eq!(claim.claim_name, format!("data-holdfast-{ordinal}"));
         replicas.push(Process::start(&mut replica(&pod, &places(&addresses, ordinal, directory.path()))));
     }
+    for replica in &mut replicas {
+        replica.line(|line| line.contains("started"));
+    }
     let client = |args: &[&str]| run(command().args(args).env("HOLDFAST_ENDPOINTS", addresses.join(",")));
+    client(&["leader", "show", "--timeout", "60s"]).expect(0);
     let status = client(&["status", "-o", "json", "--timeout", "60s"]).expect(0);
     for ordinal in 0..3 {
         assert!(status.out.contains(&format!("holdfast-{ordinal}")), "{status:#?}");
@@ -118,7 +122,7 @@ async fn replicas_with_the_arguments_of_the_pods_form_a_group() {
 #[tokio::test]
 async fn the_stateful_set_is_ready_once_its_pods_run_and_a_pod_that_goes_is_made_again() {
     let Some(control_plane) = control_plane() else { return };
-    apply_base(control_plane);
+    apply_base(&control_plane);
     let client = control_plane.client().await;
     let _kubelet = Kubelet::start(client.clone(), "holdfast");
     let ready = |set: Option<&StatefulSet>| {
@@ -138,7 +142,7 @@ async fn the_stateful_set_is_ready_once_its_pods_run_and_a_pod_that_goes_is_made
 #[test]
 fn the_base_applies_again_without_a_change() {
     let Some(control_plane) = control_plane() else { return };
-    apply_base(control_plane);
+    apply_base(&control_plane);
     let versions = || {
         let of_cluster = ["get", "namespace/holdfast", "clusterrole/holdfast", "clusterrolebinding/holdfast"];
         let of_namespace =

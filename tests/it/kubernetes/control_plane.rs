@@ -1,15 +1,18 @@
 //! etcd, an API server and the controllers that make Pods of StatefulSets: real ones, on loopback.
 //!
-//! One for all tests of this binary: a test uses a namespace, or names, of its own. There is no kubelet and no
-//! scheduler. Our definitions are installed.
+//! One for all tests of this binary: a test uses a namespace, or names, of its own; or it has the whole of it for
+//! itself. There is no kubelet and no scheduler. Our definitions are installed.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::PostParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -45,15 +48,67 @@ pub struct ControlPlane {
     programs: Programs,
     /// Logs, keys and etcd's data; kept until a later run.
     directory: PathBuf,
-    url: String,
+    /// Where etcd answers.
+    etcd_address: String,
+    /// Where the API server answers.
+    address: String,
     /// The administrator's.
     kubeconfig: PathBuf,
-    _servers: [Server; 3],
+    manager: Server,
+    /// `None` while it is stopped.
+    api_server: Mutex<Option<Server>>,
+    etcd: Server,
 }
 
-/// The one of this process, started at the first call; `None` where these tests are turned off.
+/// Tests that leave each other's objects alone share it; one that counts all objects has it for itself.
+static GATE: RwLock<()> = RwLock::new(());
+
+/// The control plane, beside other tests.
+pub struct Shared {
+    one: &'static ControlPlane,
+    _gate: RwLockReadGuard<'static, ()>,
+}
+
+/// The control plane, without other tests.
+pub struct Exclusive {
+    one: &'static ControlPlane,
+    _gate: RwLockWriteGuard<'static, ()>,
+}
+
+impl Deref for Shared {
+    type Target = ControlPlane;
+
+    fn deref(&self) -> &ControlPlane {
+        self.one
+    }
+}
+
+impl Deref for Exclusive {
+    type Target = ControlPlane;
+
+    fn deref(&self) -> &ControlPlane {
+        self.one
+    }
+}
+
+/// The one of this process; `None` where these tests are turned off. Asked for once in a test, and kept.
 #[track_caller]
-pub fn control_plane() -> Option<&'static ControlPlane> {
+pub fn control_plane() -> Option<Shared> {
+    let one = started()?;
+    // A test that failed left nothing half done that others rely on.
+    Some(Shared { one, _gate: GATE.read().unwrap_or_else(PoisonError::into_inner) })
+}
+
+/// The same, without other tests.
+#[track_caller]
+pub fn whole_control_plane() -> Option<Exclusive> {
+    let one = started()?;
+    Some(Exclusive { one, _gate: GATE.write().unwrap_or_else(PoisonError::into_inner) })
+}
+
+/// Started at the first call.
+#[track_caller]
+fn started() -> Option<&'static ControlPlane> {
     static ONE: OnceLock<Option<Result<ControlPlane, String>>> = OnceLock::new();
     let start = || {
         let off = std::env::var(SWITCH).is_ok_and(|value| value == "off");
@@ -88,7 +143,7 @@ impl ControlPlane {
         };
         let etcd = start("etcd", &etcd_args(&directory, &etcd_client, &etcd_peer));
         let mut api_server = start("kube-apiserver", &api_server_args(&directory, &etcd_client, &api));
-        let url = format!("https://{api}");
+        let url = url(&api);
         let kubeconfig = write_kubeconfig(&directory, &url, "admin", &admin);
         let ready = || tried(&mut kubectl(&programs, &kubeconfig, &["get", "--raw", "/readyz"]));
         wait(ready, &mut api_server)?;
@@ -97,9 +152,18 @@ impl ControlPlane {
         // Pods cannot be made before their namespace has its ServiceAccount.
         let working = || tried(&mut kubectl(&programs, &kubeconfig, &["get", "serviceaccount", "default"]));
         wait(working, &mut manager)?;
-        let one = ControlPlane { programs, directory, url, kubeconfig, _servers: [manager, api_server, etcd] };
+        let one = ControlPlane {
+            programs,
+            directory,
+            etcd_address: etcd_client,
+            address: api,
+            kubeconfig,
+            manager,
+            api_server: Mutex::new(Some(api_server)),
+            etcd,
+        };
         one.install_definitions()?;
-        eprintln!("a control plane runs at {}, its logs are in {}", one.url, one.directory.display());
+        eprintln!("a control plane runs at {url}, its logs are in {}", one.directory.display());
         Ok(one)
     }
 
@@ -129,13 +193,73 @@ impl ControlPlane {
 
     /// A client of a ServiceAccount, with a token as its Pods have it.
     pub async fn client_of(&self, namespace: &str, service_account: &str) -> Client {
-        let accounts = Api::<ServiceAccount>::namespaced(self.client().await, namespace);
-        let spec = TokenRequestSpec { expiration_seconds: Some(3_600), ..TokenRequestSpec::default() };
-        let request = TokenRequest { spec, ..TokenRequest::default() };
-        let given = accounts.create_token_request(service_account, &PostParams::default(), &request).await;
-        let token = given.expect("a token").status.expect("is given").token;
+        let token = self.token_of(namespace, service_account, None).await;
         let name = format!("{namespace}-{service_account}");
-        client(&write_kubeconfig(&self.directory, &self.url, &name, &token)).await
+        client(&write_kubeconfig(&self.directory, &url(&self.address), &name, &token)).await
+    }
+
+    /// A token of a ServiceAccount, as its Pods have it; one bound to a Secret is good for as long as that is there.
+    pub async fn token_of(&self, namespace: &str, account: &str, bound: Option<BoundObjectReference>) -> String {
+        let accounts = Api::<ServiceAccount>::namespaced(self.client().await, namespace);
+        let spec = TokenRequestSpec {
+            bound_object_ref: bound,
+            expiration_seconds: Some(3_600),
+            ..TokenRequestSpec::default()
+        };
+        let request = TokenRequest { spec, ..TokenRequest::default() };
+        let given = accounts.create_token_request(account, &PostParams::default(), &request).await;
+        given.expect("a token").status.expect("is given").token
+    }
+
+    /// A kubeconfig for whoever has the token in this file.
+    pub fn kubeconfig_for(&self, token_file: &Path) -> String {
+        kubeconfig(&self.directory, &url(&self.address), "file", &json!({"tokenFile": token_file})).to_string()
+    }
+
+    /// Stops the API server. Whoever watches is cut off.
+    pub fn stop_api_server(&self) {
+        let running = self.api_server().take();
+        running.expect("it runs").end();
+    }
+
+    /// Starts it again, where it was, and waits until it is ready.
+    pub fn start_api_server(&self) {
+        let args = api_server_args(&self.directory, &self.etcd_address, &self.address);
+        let mut command = self.programs.command("kube-apiserver");
+        let mut server = Server::start(command.args(args), &self.directory.join("kube-apiserver-again.log"));
+        let ready = || tried(&mut kubectl(&self.programs, &self.kubeconfig, &["get", "--raw", "/readyz"]));
+        wait(ready, &mut server).expect("it starts again");
+        *self.api_server() = Some(server);
+    }
+
+    fn api_server(&self) -> std::sync::MutexGuard<'_, Option<Server>> {
+        self.api_server.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes etcd forget all that was before now: nobody can go on from an older version.
+    pub fn compact_etcd(&self) {
+        // "AA==" is a key of one zero byte, of which there is none.
+        let now = self.ask_etcd("range", &json!({"key": "AA=="}))["header"]["revision"].clone();
+        self.ask_etcd("compaction", &json!({"revision": now, "physical": true}));
+    }
+
+    fn ask_etcd(&self, verb: &str, body: &Value) -> Value {
+        let body = body.to_string();
+        let head = format!("POST /v3/kv/{verb} HTTP/1.0\r\nContent-Length: {}\r\n\r\n", body.len());
+        let mut stream = TcpStream::connect(&self.etcd_address).expect("etcd listens");
+        stream.write_all((head + &body).as_bytes()).expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+        assert!(head.lines().next().is_some_and(|line| line.contains(" 200 ")), "{answer}");
+        serde_json::from_str(body).expect("JSON")
+    }
+
+    /// The most memory that its servers ever had resident, in all, in bytes.
+    pub fn most_memory(&self) -> u64 {
+        let api_server = self.api_server().as_ref().map(Server::id);
+        let servers = api_server.into_iter().chain([self.manager.id(), self.etcd.id()]);
+        servers.map(most_memory_of).sum()
     }
 
     /// The API server's record of what ServiceAccounts asked for, so far.
@@ -197,7 +321,13 @@ fn write(path: &Path, text: &str) {
 }
 
 fn write_kubeconfig(directory: &Path, url: &str, name: &str, token: &str) -> PathBuf {
-    let config = json!({
+    let path = directory.join(format!("{name}.kubeconfig"));
+    write(&path, &kubeconfig(directory, url, name, &json!({"token": token})).to_string());
+    path
+}
+
+fn kubeconfig(directory: &Path, url: &str, name: &str, user: &Value) -> Value {
+    json!({
         "apiVersion": "v1",
         "kind": "Config",
         // The API server made it and signed it itself when it started.
@@ -205,13 +335,22 @@ fn write_kubeconfig(directory: &Path, url: &str, name: &str, token: &str) -> Pat
             "server": url,
             "certificate-authority": directory.join("certificates/apiserver.crt"),
         }}],
-        "users": [{"name": name, "user": {"token": token}}],
+        "users": [{"name": name, "user": user}],
         "contexts": [{"name": "test", "context": {"cluster": "test", "user": name}}],
         "current-context": "test",
-    });
-    let path = directory.join(format!("{name}.kubeconfig"));
-    write(&path, &config.to_string());
-    path
+    })
+}
+
+fn url(address: &str) -> String {
+    format!("https://{address}")
+}
+
+/// The most memory that a process ever had resident, in bytes.
+pub fn most_memory_of(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux says so");
+    let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+    kibibytes << 10
 }
 
 fn etcd_args(directory: &Path, client: &str, peer: &str) -> Vec<String> {

@@ -3,10 +3,13 @@
 mod base;
 mod control_plane;
 mod definitions;
+mod egresses;
 mod kubelet;
 mod programs;
+mod reservations;
 mod rights;
+pub mod scene;
 mod server;
 
-pub use control_plane::{ControlPlane, control_plane};
-pub use kubelet::Kubelet;
+pub use control_plane::{ControlPlane, Exclusive, control_plane, whole_control_plane};
+pub use kubelet::{Addresses, Kubelet};

@@ -30,7 +30,7 @@ async fn may(client: &Client, (verb, group, resource, name): Asked<'_>) -> bool 
 #[tokio::test]
 async fn a_token_of_the_service_account_may_do_what_the_role_says_and_nothing_near_it() {
     let Some(control_plane) = control_plane() else { return };
-    apply_base(control_plane);
+    apply_base(&control_plane);
     let role = Api::<ClusterRole>::all(control_plane.client().await).get("holdfast").await.expect("is applied");
     let bridge = control_plane.client_of("holdfast", "holdfast").await;
     let mut granted = 0;

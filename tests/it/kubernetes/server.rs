@@ -5,6 +5,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 /// Kills the process that it is given when its standard input ends, which it does with the test's process.
 const GUARD: &str = "read -r _ || kill -9 \"$1\"";
 
@@ -27,6 +29,21 @@ impl Server {
         guard.args(["-c", GUARD, "guard", &child.id().to_string()]).stdin(Stdio::piped()).process_group(0);
         let guard = guard.spawn().expect("a shell");
         Server { child, guard, log: log.to_owned() }
+    }
+
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub fn end(mut self) {
+        // It knows the process by a number that may soon be another's.
+        self.guard.kill().expect("it can be killed");
+        self.guard.wait().expect("it can be waited for");
+        let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a process has an id");
+        kill_process(id, Signal::TERM).expect("it is there until it was waited for");
+        self.child.wait().expect("it can be waited for");
     }
 
     /// Its last words, if it has ended.

@@ -1,0 +1,389 @@
+//! The first start: what the API already says of addresses becomes the ledger's state.
+//!
+//! Sources: entries of `IPPool.status`, `spec.egressIP` and `status.egressNode` of Egresses, and the load-balancer
+//! addresses of Services annotated `service.antrea.io/external-ip-pool`. Pools and Nodes are declared before. What
+//! contradicts something else is told one by one and takes nothing from anybody; what running Pods have goes first.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use holdfast_statemachine::adopt::{Adopt, AdoptItem, AdoptedBy, Conflict};
+use holdfast_statemachine::command::{Grant, Owner, OwnerRef, PodOwner, ReleaseGrant, StatefulSetId};
+use holdfast_statemachine::outcome::Note;
+use holdfast_statemachine::row::{Holder, PoolId, PoolKind};
+use holdfast_statemachine::{Action, Name, Rejection, Source};
+use k8s_openapi::api::core::v1::Service;
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
+use serde::Deserialize;
+use serde_json::Value;
+use tracing::{info, warn};
+
+use super::decide::{self, Deposed};
+use super::key::Key;
+use super::mirror::addresses::chosen_by_us;
+use super::modes::{PAUSES, Unfit};
+use super::office::Office;
+use super::recorder::Telling;
+use super::report::Phase;
+use crate::ledger::{Ledger, Unproposed};
+use crate::objects::{Kind, Object};
+use crate::translate;
+
+/// Items in one entry.
+const ENTRY: usize = 200;
+/// Services in one page of a list.
+const PAGE: u32 = 500;
+/// Of a Service: the pool that its load-balancer address is of.
+const SERVICE_POOL: &str = "service.antrea.io/external-ip-pool";
+/// What an owner is called that stands for a Service.
+const SERVICE: &str = "Service ";
+
+/// Why there is no adoption.
+pub enum Stopped {
+    /// This replica leads no longer.
+    Deposed,
+    /// The group lives by another mode.
+    Unfit(Unfit),
+}
+
+impl From<Deposed> for Stopped {
+    fn from(Deposed: Deposed) -> Stopped {
+        Stopped::Deposed
+    }
+}
+
+/// Begins, if this group never did: from then on no address is chosen before all is adopted. Whether all is.
+pub async fn begin<L: Ledger>(office: &Office<L>) -> Result<bool, Stopped> {
+    let asked = office.options.mode;
+    let recorded = office.ledger.read(|ledger| ledger.tables().adoption().map(|row| (row.mode, row.complete)));
+    match recorded {
+        Some((mode, complete)) if mode == asked => return Ok(complete),
+        Some((recorded, _)) => return Err(Stopped::Unfit(Unfit::OtherMode { recorded, asked })),
+        None => {}
+    }
+    match propose(office, vec![Adopt::Begin { mode: asked }]).await? {
+        Some(Rejection::OtherMode { recorded, asked }) => Err(Stopped::Unfit(Unfit::OtherMode { recorded, asked })),
+        Some(rejection) => Err(Stopped::Unfit(Unfit::Refused { why: rejection.to_string() })),
+        None => Ok(false),
+    }
+}
+
+/// Adopts all that the lists show.
+pub async fn adopt<L: Ledger>(office: &Arc<Office<L>>) -> Result<(), Deposed> {
+    office.report.change(|state| state.phase = Phase::Adopting);
+    for kind in [Kind::IpPool, Kind::ExternalIpPool, Kind::Node] {
+        decide::pass(office, office.cache.keys(kind)).await?;
+    }
+    let mut items = pool_entries(office);
+    items.extend(services(office).await.into_iter().map(|service| AdoptItem::Address {
+        pool: service.pool,
+        address: service.address,
+        by: AdoptedBy::Owner(service.owner),
+    }));
+    items.extend(egresses(office));
+    info!(items = items.len(), "adopting what the Kubernetes API says is held");
+    for piece in items.chunks(ENTRY) {
+        if let Some(rejection) = propose(office, vec![Adopt::Held(piece.to_vec())]).await? {
+            warn!(%rejection, "a piece is not adopted");
+            office.report.failed(&rejection);
+        }
+    }
+    propose(office, vec![Adopt::End]).await?;
+    let conflicts = office.ledger.read(|ledger| ledger.tables().adoption().map_or(0, |row| row.conflicts_total));
+    info!(conflicts, "adopted");
+    Ok(())
+}
+
+/// Proposes until there is an outcome, and tells of conflicts. The rejection, if it is refused.
+async fn propose<L: Ledger>(office: &Office<L>, adopts: Vec<Adopt>) -> Result<Option<Rejection>, Deposed> {
+    let actions: Vec<Action> = adopts.into_iter().map(Action::Adopt).collect();
+    let mut pauses = PAUSES.into_iter().cycle();
+    loop {
+        match office.propose(actions.clone()).await {
+            Ok(outcomes) => {
+                for outcome in outcomes {
+                    match outcome {
+                        Ok(outcome) => outcome.notes.iter().for_each(|note| tell(office, note)),
+                        Err(Rejection::StaleTerm { .. }) => return Err(Deposed),
+                        Err(rejection) => return Ok(Some(rejection)),
+                    }
+                }
+                return Ok(None);
+            }
+            Err(Unproposed::NotLeader) => return Err(Deposed),
+            Err(Unproposed::Again(why)) => {
+                office.report.failed(&why);
+                tokio::time::sleep(pauses.next().unwrap_or_default()).await;
+            }
+        }
+    }
+}
+
+fn tell<L: Ledger>(office: &Office<L>, note: &Note) {
+    let Note::Conflict(conflict) = note else { return };
+    warn!(%conflict, "not adopted");
+    let about = about(conflict);
+    let uid = office.cache.get(&about).map(|live| live.uid.clone()).unwrap_or_default();
+    office.recorder.tell(Telling { about, uid, warning: true, reason: "AdoptConflict", note: conflict.to_string() });
+}
+
+/// The object that a conflict is told of: the claimant if it is one that people look at, else the pool.
+fn about(conflict: &Conflict) -> Key {
+    match &conflict.claimed_by {
+        Holder::Ordinal { id, .. } => Key::stateful_set(id),
+        Holder::Egress { name } => Key::cluster(Kind::Egress, name.clone()),
+        Holder::Pod { pod, .. } => Key { kind: Kind::Pod, namespace: pod.namespace.clone(), name: pod.name.clone() },
+        Holder::Named { .. } | Holder::Observed { .. } => Key::pool(&conflict.pool),
+    }
+}
+
+/// One item of `status.ipAddresses` of an IPPool.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Entry {
+    pub ip_address: String,
+    #[serde(default)]
+    pub owner: EntryOwner,
+}
+
+/// Its owner.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct EntryOwner {
+    #[serde(default)]
+    pub pod: Option<EntryPod>,
+    #[serde(default)]
+    pub stateful_set: Option<EntryStatefulSet>,
+    #[serde(default)]
+    pub name: Option<Name>,
+}
+
+/// A Pod, as an entry names it.
+#[derive(Debug, Deserialize)]
+pub(super) struct EntryPod {
+    pub name: Name,
+    pub namespace: Name,
+    #[serde(default, rename = "containerID")]
+    pub container_id: Option<Name>,
+    #[serde(default, rename = "ifName")]
+    pub if_name: Option<Name>,
+}
+
+/// A StatefulSet's ordinal, as an entry names it.
+#[derive(Debug, Deserialize)]
+pub(super) struct EntryStatefulSet {
+    pub name: Name,
+    pub namespace: Name,
+    pub index: u32,
+}
+
+/// The entries of all IPPools whose owners are there; running Pods' first.
+fn pool_entries<L: Ledger>(office: &Office<L>) -> Vec<AdoptItem> {
+    let mut running = Vec::new();
+    let mut reserved = Vec::new();
+    for (key, live) in office.cache.all(Kind::IpPool) {
+        let pool = PoolId { kind: PoolKind::IpPool, name: key.name.clone() };
+        let entries = live.status.get("ipAddresses").and_then(Value::as_array);
+        for value in entries.into_iter().flatten() {
+            match read_entry(office, value) {
+                Ok((address, by)) => {
+                    let runs = matches!(&by, AdoptedBy::Ordinal { pod: Some(_), .. } | AdoptedBy::Owner(Owner::Pod(_)));
+                    let list = if runs { &mut running } else { &mut reserved };
+                    list.push(AdoptItem::Address { pool: pool.clone(), address, by });
+                }
+                Err(why) => {
+                    let note = format!("an entry of status.ipAddresses is passed over: {why}: {value}");
+                    warn!(object = %key, "{note}");
+                    let uid = live.uid.clone();
+                    let telling = Telling { about: key.clone(), uid, warning: true, reason: "NotAdopted", note };
+                    office.recorder.tell(telling);
+                }
+            }
+        }
+    }
+    running.extend(reserved);
+    running
+}
+
+/// Whose an entry says an address is, if that owner is still there.
+fn read_entry<L: Ledger>(office: &Office<L>, value: &Value) -> Result<(IpAddr, AdoptedBy), String> {
+    let entry = Entry::deserialize(value).map_err(|error| error.to_string())?;
+    let address = entry.ip_address.parse().map_err(|_| format!("{:?} is no address", entry.ip_address))?;
+    let pod = entry.owner.pod.as_ref().and_then(|pod| running(office, pod));
+    if let Some(set) = &entry.owner.stateful_set {
+        let id = StatefulSetId { namespace: set.namespace.clone(), name: set.name.clone() };
+        let uid = office.cache.get(&Key::stateful_set(&id)).map(|live| live.uid.clone());
+        if uid.is_none() && pod.is_none() {
+            return Err(format!("StatefulSet {id} is not there"));
+        }
+        let (pod, pools) = pod.unzip();
+        let ordinal = set.index;
+        let by =
+            AdoptedBy::Ordinal { id, uid: uid.unwrap_or_default(), ordinal, pod, pools: pools.unwrap_or_default() };
+        return Ok((address, by));
+    }
+    if let Some((pod, _)) = pod {
+        return Ok((address, AdoptedBy::Owner(Owner::Pod(pod))));
+    }
+    match (entry.owner.name, entry.owner.pod) {
+        (Some(name), _) => Ok((address, AdoptedBy::Owner(Owner::Named { name, uid: "".into() }))),
+        (None, Some(pod)) => Err(format!("Pod {}/{} is not there", pod.namespace, pod.name)),
+        (None, None) => Err("it names no owner".to_owned()),
+    }
+}
+
+/// The Pod that an entry names, if it is there, with the pools that its own annotation names.
+fn running<L: Ledger>(office: &Office<L>, entry: &EntryPod) -> Option<(PodOwner, Vec<Name>)> {
+    let key = Key { kind: Kind::Pod, namespace: entry.namespace.clone(), name: entry.name.clone() };
+    let live = office.cache.get(&key)?;
+    let object = live.object.as_ref().ok()?;
+    if !matches!(object, Object::Pod(pod) if !translate::pod_is_gone(pod)) {
+        return None;
+    }
+    let namespace = office.cache.namespace(&key.namespace);
+    let action = translate::translate(object, namespace.as_ref()).ok().and_then(|translated| translated.action);
+    let (ordinal, pools) = match action {
+        Some(Action::Grant(Grant { owner: Owner::Pod(pod), pools, .. })) => (pod.ordinal, pools),
+        _ => (None, Vec::new()),
+    };
+    let owner = PodOwner {
+        namespace: key.namespace,
+        name: key.name,
+        uid: live.uid.clone(),
+        container_id: entry.container_id.clone(),
+        interface: entry.if_name.clone(),
+        ordinal,
+    };
+    Some((owner, pools))
+}
+
+/// The Egresses, in creation order.
+fn egresses<L: Ledger>(office: &Office<L>) -> Vec<AdoptItem> {
+    let mut items: Vec<_> = office
+        .cache
+        .all(Kind::Egress)
+        .into_iter()
+        .filter_map(|(key, live)| {
+            let object = live.object.as_ref().ok()?;
+            let Object::Egress(egress) = object else { return None };
+            let created = egress.metadata.creation_timestamp;
+            let Ok(Some(Action::PutEgress(put))) = translate::translate(object, None).map(|it| it.action) else {
+                return None;
+            };
+            let named: BTreeSet<IpAddr> = put.items.iter().filter_map(|item| item.address).collect();
+            // In doubt an address is the user's: that one is never taken away.
+            let chosen =
+                if chosen_by_us(&egress.spec, &live.managers) { named.into_iter().collect() } else { Vec::new() };
+            let item = AdoptItem::Egress { put, chosen, placed: placed(&live.status) };
+            Some((created.is_none(), created, key, item))
+        })
+        .collect();
+    items.sort_by(|a, b| (&a.0, &a.1, &a.2).cmp(&(&b.0, &b.1, &b.2)));
+    items.into_iter().map(|(.., item)| item).collect()
+}
+
+/// Where a status says that addresses are.
+fn placed(status: &Value) -> Vec<(IpAddr, Name)> {
+    let pair = |value: &Value, ip: &str, node: &str| {
+        let node = value.get(node)?.as_str().filter(|node| !node.is_empty())?;
+        Some((value.get(ip)?.as_str()?.parse().ok()?, Name::from(node)))
+    };
+    let several = status.get("egressIPs").and_then(Value::as_array);
+    let mut placed: Vec<_> = several.into_iter().flatten().filter_map(|item| pair(item, "ip", "node")).collect();
+    if placed.is_empty() {
+        placed.extend(pair(status, "egressIP", "egressNode"));
+    }
+    placed
+}
+
+/// A load-balancer address.
+struct LoadBalancer {
+    pool: PoolId,
+    address: IpAddr,
+    owner: Owner,
+}
+
+/// The load-balancer addresses of Services that are of a pool. Asked until the API answers.
+async fn services<L: Ledger>(office: &Office<L>) -> Vec<LoadBalancer> {
+    let mut pauses = PAUSES.into_iter().cycle();
+    loop {
+        match list_services(office).await {
+            Ok(found) => return found,
+            Err(error) => {
+                warn!(%error, "the Services are not listed");
+                office.report.failed(&format_args!("Services: {error}"));
+                tokio::time::sleep(pauses.next().unwrap_or_default()).await;
+            }
+        }
+    }
+}
+
+async fn list_services<L: Ledger>(office: &Office<L>) -> Result<Vec<LoadBalancer>, kube::Error> {
+    let services = Api::<Service>::all(office.client.clone());
+    let mut found = Vec::new();
+    let mut page = ListParams::default().limit(PAGE);
+    loop {
+        let list = services.list(&page).await?;
+        list.items.iter().for_each(|service| found.extend(load_balancers(service)));
+        match list.metadata.continue_.filter(|more| !more.is_empty()) {
+            Some(more) => page = page.continue_token(&more),
+            None => return Ok(found),
+        }
+    }
+}
+
+fn load_balancers(service: &Service) -> Vec<LoadBalancer> {
+    let Some(pool) = service.annotations().get(SERVICE_POOL) else { return Vec::new() };
+    let ingress = service.status.as_ref().and_then(|status| status.load_balancer.as_ref()?.ingress.as_ref());
+    let name = format!("{SERVICE}{}/{}", service.namespace().unwrap_or_default(), service.name_any());
+    let owner = Owner::Named { name: name.into(), uid: service.uid().unwrap_or_default().into() };
+    let addresses = ingress.into_iter().flatten().filter_map(|ingress| ingress.ip.as_ref()?.parse().ok());
+    addresses
+        .map(|address| LoadBalancer {
+            pool: PoolId { kind: PoolKind::ExternalIpPool, name: pool.as_str().into() },
+            address,
+            owner: owner.clone(),
+        })
+        .collect()
+}
+
+/// Later starts: addresses that were adopted for Services that are gone are released.
+pub async fn release_services<L: Ledger>(office: &Office<L>) -> Result<(), Deposed> {
+    let held: BTreeSet<(Name, Name)> = office.ledger.read(|ledger| {
+        let grants = ledger.tables().grants().values();
+        let named = grants.filter_map(|grant| match &grant.holder {
+            Holder::Named { name, uid, source: Source::Kubernetes } if name.starts_with(SERVICE) => {
+                Some((name.clone(), uid.clone()))
+            }
+            _ => None,
+        });
+        named.collect()
+    });
+    if held.is_empty() {
+        return Ok(());
+    }
+    let there: BTreeSet<(Name, Name)> = services(office)
+        .await
+        .into_iter()
+        .filter_map(|service| match service.owner {
+            Owner::Named { name, uid } => Some((name, uid)),
+            Owner::Pod(_) => None,
+        })
+        .collect();
+    let release = |(name, uid): &(Name, Name)| {
+        let owner = OwnerRef::Named(name.clone());
+        Action::ReleaseGrant(ReleaseGrant { owner, uid: uid.clone(), revision: None })
+    };
+    let releases: Vec<Action> = held.difference(&there).map(release).collect();
+    for entry in releases.chunks(ENTRY) {
+        match office.propose(entry.to_vec()).await {
+            Ok(_) => {}
+            Err(Unproposed::NotLeader) => return Err(Deposed),
+            // The next start does it.
+            Err(Unproposed::Again(why)) => office.report.failed(&why),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,281 @@
+//! From objects to the ledger: what each asks for is proposed, if the ledger does not say so already.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_statemachine::outcome::Note;
+use holdfast_statemachine::{Action, Outcome, Rejection, Source};
+use jiff::Timestamp;
+use tracing::{debug, warn};
+
+use super::key::Key;
+use super::mirror::addresses::{chosen_by_us, forget_former};
+use super::office::{Office, Refusal};
+use super::readiness::readiness;
+use super::recorder::Telling;
+use super::watched::Live;
+use super::{MIRRORED, verify};
+use crate::ledger::{Ledger, Unproposed};
+use crate::objects::{Kind, Object, Pod};
+use crate::problem::FieldProblem;
+use crate::translate;
+
+/// Commands in one entry.
+const ENTRY: usize = 256;
+/// Bytes of what the ledger keeps and does not read, in one entry.
+const ENTRY_BYTES: usize = 512 << 10;
+/// After this long a refused object is tried again: what it collided with may be gone.
+const AGAIN: Duration = Duration::from_secs(30);
+/// After a proposal without an outcome.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// This replica leads no longer.
+#[derive(Debug)]
+pub struct Deposed;
+
+/// What one object asks for.
+struct Asked {
+    key: Key,
+    live: Option<Arc<Live>>,
+    action: Action,
+}
+
+/// Looks at whatever is due, until this replica leads no longer. While one entry is on its way, what comes in
+/// gathers for the next.
+pub async fn run<L: Ledger>(office: &Arc<Office<L>>) {
+    loop {
+        let keys = office.decisions.take().await;
+        if pass(office, keys).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Looks at these keys and proposes what they ask for.
+pub async fn pass<L: Ledger>(office: &Arc<Office<L>>, keys: Vec<Key>) -> Result<(), Deposed> {
+    let mut asked = Vec::new();
+    let mut unproven = Vec::new();
+    for key in keys {
+        match office.cache.get(&key) {
+            Some(live) => {
+                if let Some(action) = wanted(office, &key, &live) {
+                    asked.push(Asked { key, live: Some(live), action });
+                }
+            }
+            None => match (key.object(), office.cache.take_deleted(&key)) {
+                (Some(object), Some(uid)) => {
+                    forget(office, &key);
+                    let deletion = translate::deletions(&[(object, uid)], &Source::Kubernetes, None);
+                    asked.extend(deletion.into_iter().map(|command| Asked {
+                        key: key.clone(),
+                        live: None,
+                        action: command.action,
+                    }));
+                }
+                (Some(object), None) => unproven.push(object),
+                (None, _) => {}
+            },
+        }
+    }
+    verify::start(office, unproven);
+    asked.sort_by_cached_key(order);
+    let mut rest = asked.into_iter().peekable();
+    while rest.peek().is_some() {
+        let mut entry = Vec::new();
+        let mut bytes = 0;
+        while let Some(next) = rest.peek().filter(|_| entry.len() < ENTRY && bytes < ENTRY_BYTES) {
+            if let Action::PutEgress(put) = &next.action {
+                bytes += put.rest.len();
+            }
+            entry.extend(rest.next());
+        }
+        propose(office, entry).await?;
+    }
+    Ok(())
+}
+
+/// Kind by kind, who was made first first; deletions last, Egresses first and pools last among them.
+fn order(asked: &Asked) -> (bool, i64, Option<Timestamp>, Key) {
+    let kind = asked.key.kind as i64;
+    let created = asked.live.as_ref().and_then(|live| live.object.as_ref().ok()?.metadata().creation_timestamp);
+    let kind = if asked.live.is_some() { kind } else { -kind };
+    (asked.live.is_none(), kind, created, asked.key.clone())
+}
+
+/// What an object asks for; nothing if it cannot be read, or if it asks for nothing.
+fn wanted<L: Ledger>(office: &Office<L>, key: &Key, live: &Live) -> Option<Action> {
+    let object = match &live.object {
+        Ok(object) => object,
+        Err(problem) => {
+            refuse(office, key, live, std::slice::from_ref(problem));
+            return None;
+        }
+    };
+    let namespace = office.cache.namespace(&key.namespace);
+    let translated = match translate::translate(object, namespace.as_ref()) {
+        Ok(translated) => translated,
+        Err(problems) => {
+            refuse(office, key, live, &problems);
+            return None;
+        }
+    };
+    for note in &translated.notes {
+        debug!(object = %note.object, "{}", note.text);
+    }
+    match (translated.action, object) {
+        (Some(Action::PutNode(mut put)), Object::Node(node)) => {
+            let before = office.ledger.read(|ledger| ledger.tables().nodes().get(&put.name).map(|row| row.ready));
+            let (ready, again) = readiness(node, before, Timestamp::now(), &office.options);
+            if let Some(delay) = again {
+                office.decisions.add_after(key.clone(), delay);
+            }
+            put.ready = ready;
+            Some(Action::PutNode(put))
+        }
+        (Some(Action::PutEgress(mut put)), Object::Egress(egress)) => {
+            let ours = chosen_by_us(&egress.spec, &live.managers);
+            office.ledger.read(|ledger| {
+                if let Some(row) = ledger.tables().egresses().get(&put.name) {
+                    forget_former(&mut put, ours, row);
+                }
+            });
+            Some(Action::PutEgress(put))
+        }
+        (None, Object::Pod(_)) => former_pod(office, key, live),
+        (action, _) => action,
+    }
+}
+
+/// A Pod that asks for nothing may have taken the name of one that held something.
+fn former_pod<L: Ledger>(office: &Office<L>, key: &Key, live: &Live) -> Option<Action> {
+    let object = key.object()?;
+    let (source, uid) = office.ledger.read(|ledger| ledger.recorded(&object))?;
+    let former = source == Source::Kubernetes && uid != live.uid;
+    let gone = [(object, uid)];
+    former.then(|| translate::deletions(&gone, &source, None).swap_remove(0).action)
+}
+
+async fn propose<L: Ledger>(office: &Arc<Office<L>>, entry: Vec<Asked>) -> Result<(), Deposed> {
+    // What the ledger says already is not said again.
+    let new: Vec<bool> = office
+        .ledger
+        .read(|ledger| entry.iter().map(|asked| !ledger.has(&Source::Kubernetes, &asked.action)).collect());
+    let (entry, known): (Vec<_>, Vec<_>) = entry.into_iter().zip(new).partition(|(_, new)| *new);
+    for (asked, _) in known {
+        settled(office, &asked, &Outcome::default());
+    }
+    let entry: Vec<Asked> = entry.into_iter().map(|(asked, _)| asked).collect();
+    if entry.is_empty() {
+        return Ok(());
+    }
+    let actions = entry.iter().map(|asked| asked.action.clone()).collect();
+    let outcomes = match office.propose(actions).await {
+        Ok(outcomes) => outcomes,
+        Err(Unproposed::NotLeader) => return Err(Deposed),
+        Err(Unproposed::Again(why)) => {
+            warn!(why, "objects are proposed again");
+            office.report.failed(&why);
+            for asked in entry {
+                office.decisions.add_after(asked.key, PAUSE);
+            }
+            return Ok(());
+        }
+    };
+    for (asked, outcome) in entry.iter().zip(outcomes) {
+        match outcome {
+            Ok(outcome) => settled(office, asked, &outcome),
+            Err(Rejection::StaleTerm { .. }) => return Err(Deposed),
+            Err(rejection) => {
+                let refusal = Refusal {
+                    code: rejection.code(),
+                    message: rejection.to_string(),
+                    generation: asked.live.as_ref().and_then(|live| live.generation),
+                };
+                set_refusal(office, &asked.key, asked.live.as_deref(), refusal);
+                office.decisions.add_after(asked.key.clone(), AGAIN);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The ledger says what the object asks for.
+fn settled<L: Ledger>(office: &Office<L>, asked: &Asked, outcome: &Outcome) {
+    let Some(live) = &asked.live else { return };
+    if office.refusals.set(&asked.key, None) {
+        office.report.change(|state| state.refused.remove(&asked.key));
+        mirror(office, &asked.key);
+    }
+    for note in &outcome.notes {
+        if let Note::CapacityClamped { asked: wanted, used } = note {
+            let note = format!("node.antrea.io/max-egress-ips is {wanted}: a Node carries 0 to 255, so {used} counts");
+            tell(office, &asked.key, live, "CapacityClamped", note);
+        }
+    }
+    if let Ok(Object::Pod(pod)) = &live.object {
+        check_address(office, &asked.key, live, pod);
+    }
+}
+
+/// Tells of a Pod that runs without the address that is its own.
+fn check_address<L: Ledger>(office: &Office<L>, key: &Key, live: &Live, pod: &Pod) {
+    if office.misaddressed.is_told(key, &live.uid) {
+        return;
+    }
+    if pod.status.phase.as_deref() != Some("Running") || pod.status.pod_ips.is_empty() {
+        return;
+    }
+    let own = office.ledger.read(|ledger| ledger.addresses_of_pod(&key.namespace, &key.name, &live.uid));
+    let has: Vec<std::net::IpAddr> = pod.status.pod_ips.iter().filter_map(|it| it.ip.parse().ok()).collect();
+    let lacks: Vec<String> = own.iter().filter(|address| !has.contains(address)).map(ToString::to_string).collect();
+    if !lacks.is_empty() {
+        let has: Vec<String> = has.iter().map(ToString::to_string).collect();
+        let note = format!("it runs with {}, not with the reserved {}", has.join(", "), lacks.join(", "));
+        tell(office, key, live, "AddressNotUsed", note);
+        office.misaddressed.told(key, &live.uid);
+    }
+}
+
+fn refuse<L: Ledger>(office: &Office<L>, key: &Key, live: &Live, problems: &[FieldProblem]) {
+    let lines: Vec<String> =
+        problems.iter().map(|it| format!("{}: {} is not allowed: {}", it.field, it.value, it.allowed)).collect();
+    let refusal = Refusal { code: "Malformed", message: lines.join("; "), generation: live.generation };
+    set_refusal(office, key, Some(live), refusal);
+}
+
+fn set_refusal<L: Ledger>(office: &Office<L>, key: &Key, live: Option<&Live>, refusal: Refusal) {
+    let message = refusal.message.clone();
+    if !office.refusals.set(key, Some(refusal)) {
+        return;
+    }
+    warn!(object = %key, why = message, "refused; what was in force stays in force");
+    office.report.change(|state| state.refused.insert(key.clone(), message.clone()));
+    if let Some(live) = live {
+        tell(office, key, live, "Refused", message);
+    }
+    mirror(office, key);
+}
+
+fn tell<L: Ledger>(office: &Office<L>, key: &Key, live: &Live, reason: &'static str, note: String) {
+    office.recorder.tell(Telling { about: key.clone(), uid: live.uid.clone(), warning: true, reason, note });
+}
+
+fn mirror<L: Ledger>(office: &Office<L>, key: &Key) {
+    if MIRRORED.contains(&key.kind) {
+        office.mirror.add(key.clone());
+    }
+}
+
+/// An object is gone: nothing more is to be told of it.
+fn forget<L: Ledger>(office: &Office<L>, key: &Key) {
+    office.refusals.set(key, None);
+    office.misaddressed.forget(key);
+    office.report.change(|state| {
+        state.refused.remove(key);
+        state.contested.remove(key);
+    });
+    mirror(office, key);
+}
+
+/// The kinds in the order of [`Kind`] are those of a load.
+const _: () = assert!((Kind::IpPool as i64) < Kind::Node as i64 && (Kind::Pod as i64) < Kind::StatefulSet as i64);

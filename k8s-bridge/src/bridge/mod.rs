@@ -1,0 +1,171 @@
+//! The bridge at work: follows a Kubernetes API server and a ledger, and brings each what the other says.
+//!
+//! It runs where the ledger's leader is ([`run`]), one [`office::Office`] a term. Everything is level-triggered:
+//! an event only says which key to look at, and whoever looks reads the newest of both sides.
+
+mod adopt;
+pub mod cache;
+mod decide;
+mod informer;
+pub mod key;
+mod mirror;
+mod modes;
+pub mod office;
+pub mod queue;
+mod readiness;
+pub mod recorder;
+pub mod report;
+mod verify;
+pub mod watched;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tracing::info;
+
+use crate::ledger::Ledger;
+use crate::objects::Kind;
+use cache::Cache;
+use decide::Deposed;
+pub use holdfast_statemachine::adopt::Mode;
+pub use modes::Unfit;
+use office::{Office, Refusals, Told};
+use queue::Queue;
+use recorder::Recorder;
+use report::{Phase, Report};
+
+/// What the bridge is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Whose the objects' status is.
+    pub mode: Mode,
+    /// How long a Node may be without Ready before it counts as gone.
+    pub node_grace: Duration,
+    /// How long a Node that returns must have been Ready before it counts as there.
+    pub node_stable: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { mode: Mode::Standalone, node_grace: Duration::ZERO, node_stable: Duration::ZERO }
+    }
+}
+
+/// Runs the bridge of this replica, whenever it leads. Ends only if the Kubernetes API is not what the mode needs.
+pub async fn run<L: Ledger>(ledger: L, client: Client, options: Options, report: Arc<Report>) -> Unfit {
+    let mut leads = ledger.leads();
+    loop {
+        let term = *leads.borrow_and_update();
+        if let (Some(term), Some(cluster)) = (term, ledger.cluster()) {
+            let office = Arc::new(Office {
+                ledger: ledger.clone(),
+                term,
+                since: ledger.read(|ledger| ledger.tables().clock().revision),
+                cluster,
+                client: client.clone(),
+                options: options.clone(),
+                cache: Cache::default(),
+                decisions: Queue::default(),
+                mirror: Queue::default(),
+                recorder: Recorder::default(),
+                report: report.clone(),
+                refusals: Refusals::default(),
+                misaddressed: Told::default(),
+            });
+            info!(term, "the bridge is in office");
+            let ended = tokio::select! {
+                unfit = serve(office) => unfit,
+                _ = leads.wait_for(|now| *now != Some(term)) => None,
+            };
+            report.change(|state| {
+                let kept = std::mem::take(state);
+                state.last_error = kept.last_error;
+            });
+            info!(term, "the bridge is out of office");
+            if let Some(unfit) = ended {
+                return unfit;
+            }
+            // Deposed by the log itself before this replica knows: wait until it does.
+            if *leads.borrow() == Some(term) && leads.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+            continue;
+        }
+        if leads.changed().await.is_err() {
+            // The replica is gone, and the process with it.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// One term, until it ends: then `None`; or until the API turns out to be unfit.
+async fn serve<L: Ledger>(office: Arc<Office<L>>) -> Option<Unfit> {
+    office.report.change(|state| state.phase = Phase::Checking);
+    if let Err(unfit) = modes::check_until_answered(&office).await {
+        return Some(unfit);
+    }
+    // Before anything is listed: from here on nobody is given an address that the API says is another's.
+    let adopted = match adopt::begin(&office).await {
+        Ok(adopted) => adopted,
+        Err(adopt::Stopped::Deposed) => return None,
+        Err(adopt::Stopped::Unfit(unfit)) => return Some(unfit),
+    };
+    office.report.change(|state| state.phase = Phase::Listing);
+    // Dropping the set ends every task in it.
+    let mut tasks = JoinSet::new();
+    let mut listed = Vec::new();
+    macro_rules! follow {
+        ($($kind:ty),*) => {$({
+            let (sender, receiver) = watch::channel(false);
+            tasks.spawn(informer::follow::<$kind, L>(office.clone(), sender));
+            listed.push((<$kind as watched::Watchable>::KIND, receiver));
+        })*};
+    }
+    follow!(
+        watched::Namespaces,
+        watched::IpPools,
+        watched::ExternalIpPools,
+        watched::Nodes,
+        watched::Pods,
+        watched::StatefulSets,
+        watched::Egresses
+    );
+    for (kind, mut listed) in listed {
+        if listed.wait_for(|listed| *listed).await.is_err() {
+            return None;
+        }
+        info!(kind = kind.name(), objects = office.cache.keys(kind).len(), "listed");
+    }
+    if load(&office, adopted).await.is_err() {
+        return None;
+    }
+    office.report.change(|state| state.phase = Phase::Working);
+    tasks.spawn(mirror::run(office.clone()));
+    decide::run(&office).await;
+    None
+}
+
+/// What comes before normal work: adopt, on a first start; else release what is gone; then look at everything.
+async fn load<L: Ledger>(office: &Arc<Office<L>>, adopted: bool) -> Result<(), Deposed> {
+    if adopted {
+        adopt::release_services(office).await?;
+    } else {
+        adopt::adopt(office).await?;
+    }
+    office.report.change(|state| state.phase = Phase::Sweeping);
+    verify::sweep(office).await?;
+    if office.decisions.due() > 0 {
+        let keys = office.decisions.take().await;
+        decide::pass(office, keys).await?;
+    }
+    Ok(())
+}
+
+/// The name under which the bridge writes, in `metadata.managedFields`.
+pub const FIELD_MANAGER: &str = "holdfast";
+
+/// Every kind that the bridge writes.
+pub(crate) const MIRRORED: [Kind; 3] = [Kind::IpPool, Kind::ExternalIpPool, Kind::Egress];

@@ -1,0 +1,139 @@
+//! Objects that a list does not show are asked for one by one before anything of theirs is released: absence from a
+//! cache is never proof.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use holdfast_statemachine::command::{Gone, ObjectId, Sweep};
+use holdfast_statemachine::{Action, Name, Source};
+use kube::{Api, Client, Resource};
+use tracing::{info, warn};
+
+use super::decide::Deposed;
+use super::key::Key;
+use super::office::Office;
+use super::watched::{self, Watchable, Watched};
+use crate::ledger::{Ledger, Unproposed};
+use crate::objects::Kind;
+use crate::translate;
+
+/// Questions at once.
+const AT_ONCE: usize = 16;
+/// Objects in one entry.
+const ENTRY: usize = 500;
+/// After a question without an answer, or an object that changed meanwhile.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Releases what the ledger holds for objects that are gone: all that the first lists do not show.
+pub async fn sweep<L: Ledger>(office: &Arc<Office<L>>) -> Result<(), Deposed> {
+    let mut declared = BTreeMap::new();
+    for kind in Kind::ALL {
+        let live = office.cache.all(kind);
+        declared.extend(live.iter().filter_map(|(_, live)| translate::declared(live.object.as_ref().ok()?)));
+        // One that cannot be read is there all the same.
+        declared.extend(live.iter().filter_map(|(key, live)| Some((key.object()?, live.uid.clone()))));
+    }
+    let gone = office.ledger.read(|ledger| translate::gone(ledger.tables(), &Source::Kubernetes, &declared));
+    if gone.is_empty() {
+        return Ok(());
+    }
+    info!(objects = gone.len(), "the lists do not show these: asking for each");
+    verify(office, gone.into_iter().map(|(object, _)| object).collect()).await
+}
+
+/// Does so for these objects, beside all else.
+pub fn start<L: Ledger>(office: &Arc<Office<L>>, objects: Vec<ObjectId>) {
+    if objects.is_empty() {
+        return;
+    }
+    let office = office.clone();
+    tokio::spawn(async move {
+        // Whoever leads no longer is stopped elsewhere, too.
+        drop(verify(&office, objects).await);
+    });
+}
+
+async fn verify<L: Ledger>(office: &Arc<Office<L>>, objects: Vec<ObjectId>) -> Result<(), Deposed> {
+    let asked = stream::iter(objects).map(|object| {
+        let office = office.clone();
+        async move { ask(&office, object).await }
+    });
+    let mut gone = asked.buffer_unordered(AT_ONCE).filter_map(std::future::ready).ready_chunks(ENTRY);
+    while let Some(gone) = gone.next().await {
+        release(office, gone).await?;
+    }
+    Ok(())
+}
+
+/// What the ledger records of an object that the API server says is not there.
+async fn ask<L: Ledger>(office: &Office<L>, object: ObjectId) -> Option<Gone> {
+    let (recorded, revision) =
+        office.ledger.read(|ledger| (ledger.recorded(&object), ledger.tables().clock().revision));
+    let (_, uid) = recorded.filter(|(source, _)| *source == Source::Kubernetes)?;
+    let key = Key::of(&object);
+    match uid_of(&office.client, &key).await {
+        Ok(Some(there)) if there == uid => {
+            // The watch will show it.
+            office.decisions.add_after(key, AGAIN);
+            None
+        }
+        Ok(_) => Some(Gone { object, uid, unchanged_since: revision }),
+        Err(error) => {
+            warn!(object = %key, %error, "whether it is gone is asked again");
+            office.report.failed(&format_args!("{key}: {error}"));
+            office.decisions.add_after(key, AGAIN);
+            None
+        }
+    }
+}
+
+async fn release<L: Ledger>(office: &Office<L>, gone: Vec<Gone>) -> Result<(), Deposed> {
+    let keys: Vec<Key> = gone.iter().map(|gone| Key::of(&gone.object)).collect();
+    for key in &keys {
+        info!(object = %key, "it is gone");
+    }
+    match office.propose(vec![Action::Sweep(Sweep { gone })]).await {
+        Ok(outcomes)
+            if outcomes
+                .iter()
+                .any(|outcome| matches!(outcome, Err(holdfast_statemachine::Rejection::StaleTerm { .. }))) =>
+        {
+            return Err(Deposed);
+        }
+        Ok(_) => {}
+        Err(Unproposed::NotLeader) => return Err(Deposed),
+        Err(Unproposed::Again(why)) => office.report.failed(&why),
+    }
+    // One that changed meanwhile was left alone.
+    for key in keys {
+        let left = key.object().is_some_and(|object| office.ledger.read(|ledger| ledger.recorded(&object).is_some()));
+        if left {
+            office.decisions.add_after(key, AGAIN);
+        }
+    }
+    Ok(())
+}
+
+/// The UID of an object, asked for without resourceVersion: the newest state.
+async fn uid_of(client: &Client, key: &Key) -> Result<Option<Name>, kube::Error> {
+    let client = client.clone();
+    match key.kind {
+        // Nothing of a Namespace is held.
+        Kind::Namespace => Ok(None),
+        Kind::IpPool => get(Watched::<watched::IpPools>::api(client), key).await,
+        Kind::ExternalIpPool => get(Watched::<watched::ExternalIpPools>::api(client), key).await,
+        Kind::Egress => get(Watched::<watched::Egresses>::api(client), key).await,
+        Kind::Node => get(Watched::<watched::Nodes>::api(client), key).await,
+        Kind::Pod => get(Api::<Watched<watched::Pods>>::namespaced(client, &key.namespace), key).await,
+        Kind::StatefulSet => get(Api::<Watched<watched::StatefulSets>>::namespaced(client, &key.namespace), key).await,
+    }
+}
+
+async fn get<T: Watchable>(api: Api<Watched<T>>, key: &Key) -> Result<Option<Name>, kube::Error>
+where
+    Watched<T>: Resource<DynamicType = ()>,
+{
+    Ok(api.get_opt(&key.name).await?.map(|object| object.live.uid.clone()))
+}

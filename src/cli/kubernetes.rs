@@ -1,0 +1,99 @@
+//! The part of `status` that tells of the bridge to the Kubernetes API.
+
+use holdfast_api::v1;
+use serde::Serialize;
+
+use super::{Failure, output, words};
+
+/// A replica's bridge.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KubernetesView {
+    mode: String,
+    phase: String,
+    unwritten: u64,
+    behind_ms: Option<u64>,
+    last_error: Option<ErrorView>,
+    status_writes: u64,
+    spec_writes: u64,
+    repairs: u64,
+    events: u64,
+    events_dropped: u64,
+    contested: Vec<ProblemView>,
+    refused: Vec<ProblemView>,
+    conflicts: Vec<String>,
+    conflicts_total: u64,
+}
+
+/// What failed last, and was or is tried again.
+#[derive(Clone, Debug, Serialize)]
+struct ErrorView {
+    at: String,
+    why: String,
+}
+
+/// An object, and what is the matter with it.
+#[derive(Clone, Debug, Serialize)]
+struct ProblemView {
+    object: String,
+    why: String,
+}
+
+impl KubernetesView {
+    /// As the replica tells it.
+    pub fn read(status: &v1::KubernetesStatus) -> KubernetesView {
+        let problems = |of: &[v1::ObjectProblem]| {
+            of.iter().map(|it| ProblemView { object: it.object.clone(), why: it.why.clone() }).collect()
+        };
+        let last_error = (!status.last_error.is_empty())
+            .then(|| ErrorView { at: words::time(status.last_error_at_ms), why: status.last_error.clone() });
+        KubernetesView {
+            mode: status.mode.clone(),
+            phase: status.phase.clone(),
+            unwritten: status.unwritten,
+            behind_ms: status.behind_ms,
+            last_error,
+            status_writes: status.status_writes,
+            spec_writes: status.spec_writes,
+            repairs: status.repairs,
+            events: status.events,
+            events_dropped: status.events_dropped,
+            contested: problems(&status.contested),
+            refused: problems(&status.refused),
+            conflicts: status.conflicts.clone(),
+            conflicts_total: status.conflicts_total,
+        }
+    }
+
+    /// Tells people how the bridge of this replica stands, if it is the one at work.
+    pub fn tell(&self, replica: &str) -> Result<(), Failure> {
+        if self.phase == "following" {
+            return Ok(());
+        }
+        let lag = match self.behind_ms {
+            Some(behind) => format!("{} objects to write, behind for {behind} ms", self.unwritten),
+            None => "all written".to_owned(),
+        };
+        output::say(format_args!(
+            "kubernetes (mode {}) at {replica}: {}, {lag}; {} status and {} spec writes, {} repairs, {} Events ({} dropped)",
+            self.mode, self.phase, self.status_writes, self.spec_writes, self.repairs, self.events, self.events_dropped
+        ))?;
+        if let Some(error) = &self.last_error {
+            output::say(format_args!("  last error, at {}: {}", error.at, error.why))?;
+        }
+        for refused in &self.refused {
+            output::say(format_args!("  refused: {}: {}", refused.object, refused.why))?;
+        }
+        for conflict in &self.conflicts {
+            output::say(format_args!("  conflict on the first start: {conflict}"))?;
+        }
+        let untold = self.conflicts_total.saturating_sub(self.conflicts.len() as u64);
+        if untold > 0 {
+            output::say(format_args!("  and {untold} more conflicts, told in Events and in the log"))?;
+        }
+        for contested in &self.contested {
+            output::say(format_args!("  contested: {}: {}", contested.object, contested.why))?;
+        }
+        Ok(())
+    }
+}

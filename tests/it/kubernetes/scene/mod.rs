@@ -1,0 +1,158 @@
+//! A group of real replicas that follow a real API server, which they have for themselves.
+
+mod api;
+mod check;
+mod ledger;
+mod objects;
+mod pool_view;
+mod recorder;
+mod stage;
+
+use std::ops::Deref;
+use std::time::{Duration, Instant};
+
+use holdfast_api::Client;
+use serde_json::Value;
+
+pub use api::{Api, Kind};
+pub use check::{World, findings};
+pub use ledger::Rows;
+pub use objects::*;
+pub use pool_view::{entries, run_of};
+pub use recorder::Recorder;
+pub use stage::{Stage, name_of, namespace_of};
+
+use crate::fixtures::Group;
+
+/// How long anything may take: only a test that fails takes this long.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+/// Between two questions whose answer no event announces.
+pub const PAUSE: Duration = Duration::from_millis(50);
+
+/// A stage, and three replicas that follow it. They are killed when it is dropped.
+pub struct Scene {
+    /// The replicas.
+    pub group: Group,
+    stage: Stage,
+}
+
+impl Deref for Scene {
+    type Target = Stage;
+
+    fn deref(&self) -> &Stage {
+        &self.stage
+    }
+}
+
+impl Scene {
+    /// An empty stage, and three replicas that follow it; `None` where these tests are turned off.
+    pub async fn start() -> Option<Scene> {
+        Some(Stage::empty().await?.play(&[]).await)
+    }
+
+    /// Starts three replicas on a stage, with these options.
+    pub async fn of(stage: Stage, options: &[&str]) -> Scene {
+        let kubeconfig = stage.kubeconfig().to_str().expect("text").to_owned();
+        let options = [&["--kubernetes"], options].concat();
+        let group = Group::start_with(3, &options, &[("KUBECONFIG", &kubeconfig)]);
+        Scene { group, stage }
+    }
+
+    /// A client of the ledger.
+    pub fn ledger_client(&self) -> Client {
+        let client = Client::new(&self.group.endpoints).expect("endpoints");
+        client.with_timeout(Duration::from_secs(20))
+    }
+
+    /// All that the ledger holds.
+    pub async fn rows(&self) -> Rows {
+        Rows::read(&self.ledger_client()).await
+    }
+
+    /// Waits until the ledger is as wanted.
+    pub async fn ledger(&self, what: &str, wanted: impl Fn(&Rows) -> bool) -> Rows {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let rows = self.rows().await;
+            if wanted(&rows) {
+                return rows;
+            }
+            assert!(Instant::now() < deadline, "the ledger does not come to hold {what}: {rows:#?}");
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// All that the API server and the ledger hold.
+    pub async fn world(&self) -> World {
+        World { rows: self.rows().await, ..World::of(&self.api).await }
+    }
+
+    /// Waits until objects, their status and the ledger say what they must, all at once.
+    pub async fn settled(&self) -> World {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let world = self.world().await;
+            let findings = findings(&world);
+            if findings.is_empty() {
+                return world;
+            }
+            assert!(Instant::now() < deadline, "it does not come to rest: {findings:#?}");
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Waits until everything that was done to objects before this was called has been seen by the bridge, and what
+    /// it proposed then is decided.
+    pub async fn seen(&mut self) {
+        self.stage.curtain().await;
+    }
+
+    /// What a replica that runs has logged so far, of all of them.
+    pub fn log(&mut self) -> Vec<String> {
+        self.group.replicas.iter_mut().flatten().flat_map(|replica| replica.said().to_vec()).collect()
+    }
+
+    /// Events about an object that have this reason.
+    pub async fn events(&self, kind: Kind, name: &str, reason: &str) -> Vec<Value> {
+        let about = |event: &Value| {
+            event["reason"] == reason && event["regarding"]["kind"] == kind.name() && event["regarding"]["name"] == name
+        };
+        self.api.list(Kind::Event).await.into_iter().filter(about).collect()
+    }
+
+    /// Waits for an Event about an object that has this reason. Its note.
+    pub async fn event(&self, kind: Kind, name: &str, reason: &str) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let events = self.events(kind, name, reason).await;
+            if let Some(event) = events.last() {
+                return event["note"].as_str().expect("text").to_owned();
+            }
+            let told: Vec<_> = self.api.list(Kind::Event).await;
+            let told: Vec<_> =
+                told.iter().map(|it| format!("{} {}: {}", it["regarding"]["name"], it["reason"], it["note"])).collect();
+            assert!(Instant::now() < deadline, "no Event {reason} about {kind:?} {name}: {told:#?}");
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// What must hold at the end of every scene: nothing was forbidden to the bridge, and every replica's ledger is
+    /// whole and the same.
+    pub fn end(self) {
+        let forbidden: Vec<_> =
+            self.asked().into_iter().filter(|event| event["responseStatus"]["code"] == 403).collect();
+        assert!(forbidden.is_empty(), "{forbidden:#?}");
+        self.group.holdfast(&["check", "--timeout", "60s"]).expect(0);
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for (at, replica) in self.group.replicas.iter_mut().enumerate() {
+                let said = replica.as_mut().map(|replica| replica.said().to_vec()).unwrap_or_default();
+                eprintln!("replica {at} ends with:\n{}", said[said.len().saturating_sub(40)..].join("\n"));
+            }
+        }
+    }
+}

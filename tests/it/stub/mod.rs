@@ -1,0 +1,4 @@
+//! Against a stand-in for the API server, for what a real one cannot hold on a small machine.
+
+mod memory;
+mod server;
