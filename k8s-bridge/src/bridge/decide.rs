@@ -219,6 +219,9 @@ fn settled<L: Ledger>(office: &Office<L>, asked: &Asked, outcome: &Outcome) {
 
 /// Tells of a Pod that runs without the address that is its own.
 fn check_address<L: Ledger>(office: &Office<L>, key: &Key, live: &Live, pod: &Pod) {
+    if office.misaddressed.is_told(key, &live.uid) {
+        return;
+    }
     if pod.status.phase.as_deref() != Some("Running") || pod.status.pod_ips.is_empty() {
         return;
     }
@@ -229,6 +232,7 @@ fn check_address<L: Ledger>(office: &Office<L>, key: &Key, live: &Live, pod: &Po
         let has: Vec<String> = has.iter().map(ToString::to_string).collect();
         let note = format!("it runs with {}, not with the reserved {}", has.join(", "), lacks.join(", "));
         tell(office, key, live, "AddressNotUsed", note);
+        office.misaddressed.told(key, &live.uid);
     }
 }
 
@@ -265,6 +269,7 @@ fn mirror<L: Ledger>(office: &Office<L>, key: &Key) {
 /// An object is gone: nothing more is to be told of it.
 fn forget<L: Ledger>(office: &Office<L>, key: &Key) {
     office.refusals.set(key, None);
+    office.misaddressed.forget(key);
     office.report.change(|state| {
         state.refused.remove(key);
         state.contested.remove(key);

@@ -64,6 +64,8 @@ pub struct Rows {
     pub placements: BTreeMap<IpAddr, v1::PlacementRow>,
     /// Nodes.
     pub nodes: BTreeMap<String, v1::NodeRow>,
+    /// What was taken over on the first start.
+    pub adoption: Option<v1::AdoptionRow>,
     /// Egress addresses that a Node may carry if it does not say.
     pub default_capacity: u32,
 }
@@ -128,7 +130,8 @@ impl Rows {
                 self.nodes.insert(row.name.clone(), row);
             }
             Row::Settings(settings) => self.default_capacity = settings.default_capacity,
-            Row::Clock(_) | Row::Cooling(_) | Row::Adoption(_) => {}
+            Row::Adoption(row) => self.adoption = Some(row),
+            Row::Clock(_) | Row::Cooling(_) => {}
         }
     }
 

@@ -25,7 +25,7 @@ pub use stage::{Stage, name_of, namespace_of};
 use crate::fixtures::Group;
 
 /// How long anything may take: only a test that fails takes this long.
-pub const PATIENCE: Duration = Duration::from_mins(2);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 /// Between two questions whose answer no event announces.
 pub const PAUSE: Duration = Duration::from_millis(50);
 

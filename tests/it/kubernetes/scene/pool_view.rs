@@ -70,7 +70,7 @@ impl Scene {
         self.api.until(Kind::IpPool, "", pool, &format!("{used} of {total} used"), as_wanted).await;
     }
 
-    /// Waits until an object's condition is this, for the generation that it has.
+    /// Waits until an object's condition is this; of a pool, for the generation that it has.
     pub async fn condition(&self, kind: Kind, name: &str, condition: &str, status: &str, reason: &str) -> Value {
         let as_wanted = |object: Option<&Value>| {
             object.is_some_and(|object| {
