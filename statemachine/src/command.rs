@@ -503,7 +503,8 @@ pub enum ObjectId {
 pub struct Observe {
     /// An IPPool.
     pub pool: Name,
-    /// Everything that others hold in it now, by address; what is missing here is no longer observed.
+    /// Everything that others hold in it now, and all that is reserved for a StatefulSet, by whomever; what is missing
+    /// here is no longer observed.
     pub entries: Vec<Observed>,
 }
 

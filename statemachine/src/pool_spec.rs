@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use crate::address::number;
+use crate::adopt::Mode;
 use crate::command::{PutPool, RangeSpec, Subnet};
 use crate::outcome::Rejection;
 use crate::row::PoolKind;
@@ -20,18 +21,32 @@ use crate::{Family, Range};
 /// The largest VLAN id that a pool may name.
 const MAX_VLAN: u32 = 4094;
 
-/// The usable addresses, in the order in which they are given from: disjoint, of one family; maybe none.
+/// As many addresses of one range as Antrea's allocator gives.
+const ANTREA_RANGE_MAX: u128 = 65_536;
+
+/// The usable addresses in mode `standalone`.
+pub fn usable(put: &PutPool) -> Result<Vec<Range>, Rejection> {
+    usable_in(Mode::Standalone, put)
+}
+
+/// The usable addresses, in the order in which they are given from: disjoint, of one family; maybe none. In mode
+/// `antrea` just those that Antrea's own allocator gives: one entry of another would make it refuse the whole pool.
 ///
 /// The first field that makes no sense is named as `Malformed`; each check is made of all ranges before the next.
-pub fn usable(put: &PutPool) -> Result<Vec<Range>, Rejection> {
+pub fn usable_in(mode: Mode, put: &PutPool) -> Result<Vec<Range>, Rejection> {
     let subnet = check_subnet(put)?;
     let items = read_items(&put.ranges)?;
     check_items(&items, subnet.as_ref())?;
     let gateway = subnet.as_ref().map(|subnet| subnet.gateway);
     let mut ranges = Vec::with_capacity(items.len());
     for item in &items {
-        let Some(given) = item.given(put.pool.kind, subnet.as_ref()) else { continue };
-        match gateway.and_then(|gateway| Range::new(gateway, gateway)) {
+        let given = match mode {
+            Mode::Standalone => item.given(put.pool.kind, subnet.as_ref()),
+            Mode::Antrea => item.given_by_antrea(put.pool.kind, subnet.as_ref()),
+        };
+        let Some(given) = given else { continue };
+        let excluded = mode == Mode::Standalone || (put.pool.kind == PoolKind::IpPool && item.prefix_length.is_some());
+        match gateway.filter(|_| excluded).and_then(|gateway| Range::new(gateway, gateway)) {
             Some(gateway) => ranges.extend(given.without(gateway)),
             None => ranges.push(given),
         }
@@ -104,14 +119,34 @@ impl Item {
     /// What it can give, the gateway not yet taken out.
     fn given(&self, kind: PoolKind, subnet: Option<&ReadSubnet>) -> Option<Range> {
         let family = self.whole.family();
-        let Some(prefix_length) = self.prefix_length.filter(|&length| length + 1 < u32::from(family.bits())) else {
+        if self.prefix_length.is_none_or(|length| length + 1 >= u32::from(family.bits())) {
             return Some(self.whole);
-        };
-        let as_large_as_subnet = subnet.is_some_and(|subnet| subnet.network.prefix_length == prefix_length);
-        let without_last = family == Family::V4 && (kind == PoolKind::ExternalIpPool || as_large_as_subnet);
+        }
+        let without_last = self.never_yields_last(kind, subnet);
         let first = family.address(number(self.whole.first()) + 1)?;
         let last = family.address(number(self.whole.last()) - u128::from(without_last))?;
         Range::new(first, last)
+    }
+
+    /// The same of Antrea's allocator: never a CIDR's first address, whatever its length, and of what is left no more
+    /// than it can count.
+    fn given_by_antrea(&self, kind: PoolKind, subnet: Option<&ReadSubnet>) -> Option<Range> {
+        let family = self.whole.family();
+        let skipped = u128::from(self.prefix_length.is_some());
+        let first = number(self.whole.first()).checked_add(skipped)?;
+        let last = number(self.whole.last()).checked_sub(u128::from(self.never_yields_last(kind, subnet)))?;
+        let last = last.min(first.saturating_add(ANTREA_RANGE_MAX - 1));
+        if last < first {
+            return None;
+        }
+        Range::new(family.address(first)?, family.address(last)?)
+    }
+
+    /// Whether it is an IPv4 CIDR the last address of which is, or is taken for, a broadcast address.
+    fn never_yields_last(&self, kind: PoolKind, subnet: Option<&ReadSubnet>) -> bool {
+        let Some(prefix_length) = self.prefix_length else { return false };
+        let as_large_as_subnet = subnet.is_some_and(|subnet| subnet.network.prefix_length == prefix_length);
+        self.whole.family() == Family::V4 && (kind == PoolKind::ExternalIpPool || as_large_as_subnet)
     }
 }
 

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use tracing::{debug, warn};
 
 use super::key::Key;
+use super::mirror::addresses::{chosen_by_us, forget_former};
 use super::office::{Office, Refusal};
 use super::readiness::readiness;
 use super::recorder::Telling;
@@ -131,6 +132,15 @@ fn wanted<L: Ledger>(office: &Office<L>, key: &Key, live: &Live) -> Option<Actio
             put.ready = ready;
             Some(Action::PutNode(put))
         }
+        (Some(Action::PutEgress(mut put)), Object::Egress(egress)) => {
+            let ours = chosen_by_us(&egress.spec, &live.managers);
+            office.ledger.read(|ledger| {
+                if let Some(row) = ledger.tables().egresses().get(&put.name) {
+                    forget_former(&mut put, ours, row);
+                }
+            });
+            Some(Action::PutEgress(put))
+        }
         (None, Object::Pod(_)) => former_pod(office, key, live),
         (action, _) => action,
     }
@@ -209,6 +219,9 @@ fn settled<L: Ledger>(office: &Office<L>, asked: &Asked, outcome: &Outcome) {
 
 /// Tells of a Pod that runs without the address that is its own.
 fn check_address<L: Ledger>(office: &Office<L>, key: &Key, live: &Live, pod: &Pod) {
+    if office.misaddressed.is_told(key, &live.uid) {
+        return;
+    }
     if pod.status.phase.as_deref() != Some("Running") || pod.status.pod_ips.is_empty() {
         return;
     }
@@ -219,6 +232,7 @@ fn check_address<L: Ledger>(office: &Office<L>, key: &Key, live: &Live, pod: &Po
         let has: Vec<String> = has.iter().map(ToString::to_string).collect();
         let note = format!("it runs with {}, not with the reserved {}", has.join(", "), lacks.join(", "));
         tell(office, key, live, "AddressNotUsed", note);
+        office.misaddressed.told(key, &live.uid);
     }
 }
 
@@ -255,6 +269,7 @@ fn mirror<L: Ledger>(office: &Office<L>, key: &Key) {
 /// An object is gone: nothing more is to be told of it.
 fn forget<L: Ledger>(office: &Office<L>, key: &Key) {
     office.refusals.set(key, None);
+    office.misaddressed.forget(key);
     office.report.change(|state| {
         state.refused.remove(key);
         state.contested.remove(key);

@@ -32,7 +32,7 @@ use cache::Cache;
 use decide::Deposed;
 pub use holdfast_statemachine::adopt::Mode;
 pub use modes::Unfit;
-use office::{Office, Refusals};
+use office::{Office, Refusals, Told};
 use queue::Queue;
 use recorder::Recorder;
 use report::{Phase, Report};
@@ -73,6 +73,7 @@ pub async fn run<L: Ledger>(ledger: L, client: Client, options: Options, report:
                 recorder: Recorder::default(),
                 report: report.clone(),
                 refusals: Refusals::default(),
+                misaddressed: Told::default(),
             });
             info!(term, "the bridge is in office");
             let ended = tokio::select! {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use holdfast_statemachine::{Action, Command, Revision, Source};
+use holdfast_statemachine::{Action, Command, Name, Revision, Source};
 use kube::Client;
 
 use super::Options;
@@ -40,6 +40,8 @@ pub struct Office<L> {
     pub report: Arc<Report>,
     /// What the ledger refused, for the conditions.
     pub refusals: Refusals,
+    /// Pods of which it was told that they run without their address.
+    pub misaddressed: Told,
 }
 
 impl<L: Ledger> Office<L> {
@@ -51,6 +53,31 @@ impl<L: Ledger> Office<L> {
     /// Proposes actions as one entry.
     pub async fn propose(&self, actions: Vec<Action>) -> Result<Outcomes, Unproposed> {
         self.ledger.propose(actions.into_iter().map(|action| self.command(action)).collect()).await
+    }
+}
+
+/// Objects of which something was told once, by the UID that they had then.
+#[derive(Debug, Default)]
+pub struct Told(Mutex<BTreeMap<Key, Name>>);
+
+impl Told {
+    /// Whether it was told of this very object.
+    pub fn is_told(&self, key: &Key, uid: &Name) -> bool {
+        self.lock().get(key) == Some(uid)
+    }
+
+    /// It is told.
+    pub fn told(&self, key: &Key, uid: &Name) {
+        self.lock().insert(key.clone(), uid.clone());
+    }
+
+    /// The object is gone.
+    pub fn forget(&self, key: &Key) {
+        self.lock().remove(key);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Key, Name>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

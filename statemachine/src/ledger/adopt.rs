@@ -42,9 +42,14 @@ impl Ledger {
         self.tables.adoption().is_some_and(|row| !row.complete)
     }
 
+    /// The mode that the group lives in: `standalone`, if no adoption was ever begun.
+    pub(super) fn mode(&self) -> Mode {
+        self.tables.adoption().map_or(Mode::Standalone, |row| row.mode)
+    }
+
     /// Whether Antrea's agents and controller allocate from the same pools.
     pub(super) fn beside_antrea(&self) -> bool {
-        self.tables.adoption().is_some_and(|row| row.mode == Mode::Antrea)
+        self.mode() == Mode::Antrea
     }
 
     /// Refuses what an adoption in progress, or the mode, does not allow.

@@ -3,6 +3,7 @@
 //! Only what is cheap to see is seen: rows that are as wanted, or not there. Whatever would be refused counts as a
 //! change, so that the refusal is told.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use super::holding::OwnerKey;
@@ -10,7 +11,8 @@ use super::{Ledger, grants};
 use crate::Name;
 use crate::adopt::Adopt;
 use crate::command::{
-    Action, Grant, Observe, Owner, OwnerRef, PutEgress, PutSettings, ReleaseGrant, ReleaseReservation, Reserve, Source,
+    Action, Grant, Observe, Observed, Owner, OwnerRef, PutEgress, PutSettings, ReleaseGrant, ReleaseReservation,
+    Reserve, Source,
 };
 use crate::row::{EgressItemRow, Holder, PoolId, PoolKind};
 
@@ -161,20 +163,26 @@ impl Ledger {
     fn has_observed(&self, observe: &Observe) -> bool {
         let pool = PoolId { kind: PoolKind::IpPool, name: observe.pool.clone() };
         let Some(row) = self.tables.pools().get(&pool) else { return false };
-        let as_recorded = observe.entries.iter().filter(|entry| self.is_live(&pool, entry.address)).all(|entry| {
-            match self.tables.grants().get(&entry.address).map(|grant| &grant.holder) {
-                Some(Holder::Observed { owner }) => *owner == entry.owner,
-                Some(Holder::Ordinal { id, ordinal, .. }) => self.has_pod(id, *ordinal),
-                Some(_) => true,
-                None => false,
-            }
+        let seen: BTreeMap<IpAddr, &Observed> =
+            observe.entries.iter().rev().map(|entry| (entry.address, entry)).collect();
+        let as_recorded = seen.values().filter(|entry| self.is_live(&pool, entry.address)).all(|entry| {
+            let Some(holder) = self.tables.grants().get(&entry.address).map(|grant| &grant.holder) else {
+                return false;
+            };
+            super::observe::agrees(entry, holder)
+                || match holder {
+                    Holder::Ordinal { id, ordinal, .. } => self.has_pod(id, *ordinal),
+                    Holder::Observed { owner } => {
+                        *owner == entry.owner && !self.takes(&pool, entry, |address| seen.get(&address).copied())
+                    }
+                    _ => true,
+                }
         });
         if !as_recorded || self.tables.retired().contains_key(&pool) {
             return false;
         }
-        let seen: std::collections::BTreeSet<IpAddr> = observe.entries.iter().map(|entry| entry.address).collect();
         let held = row.ranges.iter().flat_map(|range| self.tables.grants().range(range.first()..=range.last()));
         let mut observed = held.filter(|(_, grant)| matches!(grant.holder, Holder::Observed { .. }));
-        observed.all(|(address, _)| seen.contains(address))
+        observed.all(|(address, _)| seen.contains_key(address))
     }
 }

@@ -14,7 +14,7 @@ use crate::row::{Holder, PoolId, PoolKind, PoolRow, RetiredRow};
 
 impl Ledger {
     pub(super) fn put_pool(&mut self, source: &Source, put: &PutPool) -> Result<Outcome, Rejection> {
-        let ranges = pool_spec::usable(put)?;
+        let ranges = pool_spec::usable_in(self.mode(), put)?;
         if put.pool.name.is_empty() || put.pool.name.len() > 253 {
             return Err(malformed("metadata.name", &put.pool.name, "1 to 253 characters"));
         }
@@ -66,12 +66,13 @@ impl Ledger {
     /// What keeps a waiting pool from coming into force now.
     pub(super) fn acceptable(&self, pool: &PoolId) -> Option<Waiting> {
         let row = self.tables.pools().get(pool)?;
-        let ranges = pool_spec::usable(&row.wanted).ok()?;
+        let ranges = pool_spec::usable_in(self.mode(), &row.wanted).ok()?;
         self.obstacle(pool, &ranges)
     }
 
     pub(super) fn retry_pool(&mut self, pool: &PoolId) -> bool {
-        let Some(ranges) = self.tables.pools().get(pool).and_then(|row| pool_spec::usable(&row.wanted).ok()) else {
+        let wanted = self.tables.pools().get(pool).map(|row| &row.wanted);
+        let Some(ranges) = wanted.and_then(|wanted| pool_spec::usable_in(self.mode(), wanted).ok()) else {
             return false;
         };
         if self.obstacle(pool, &ranges).is_some() {

@@ -7,6 +7,7 @@ use super::holding::OwnerKey;
 use super::plan::{Plan, wanted};
 use super::waiting::Waiter;
 use super::{Deadline, Ledger, malformed, same_source};
+use crate::adopt::Mode;
 use crate::change::{Cause, Event};
 use crate::command::{ObjectId, PodOwner, ReleaseReservation, Reserve, ReserveSpec, Retention, Source, StatefulSetId};
 use crate::outcome::{Granted, Note, Outcome, Rejection, Waiting};
@@ -20,7 +21,7 @@ const MAX_HEADROOM: u32 = 65_536;
 /// One past the highest ordinal.
 const MAX_ORDINAL: u64 = 1 << 31;
 
-fn check_spec(spec: &ReserveSpec) -> Result<(), Rejection> {
+fn check_spec(mode: Mode, spec: &ReserveSpec) -> Result<(), Rejection> {
     if spec.replicas > MAX_REPLICAS {
         return Err(malformed("spec.replicas", &spec.replicas.to_string(), "at most 1000000"));
     }
@@ -39,19 +40,25 @@ fn check_spec(spec: &ReserveSpec) -> Result<(), Rejection> {
         let listed: Vec<String> = spec.fixed.iter().map(IpAddr::to_string).collect();
         return Err(malformed("ipam.antrea.io/pod-ips", &listed.join(","), "each address once"));
     }
+    let of = |family| spec.fixed.iter().filter(move |address| Family::of(**address) == family).count();
+    if mode == Mode::Antrea && Family::ALL.into_iter().any(|family| of(family) > 1) {
+        let listed: Vec<String> = spec.fixed.iter().map(IpAddr::to_string).collect();
+        let allowed = "one address of each family: Antrea's agents refuse more";
+        return Err(malformed("ipam.antrea.io/pod-ips", &listed.join(","), allowed));
+    }
     if spec.when_deleted == Retention::Retain {
         return Err(malformed("holdfast.dev/when-deleted", "retain", "release, or a duration"));
     }
     Ok(())
 }
 
-/// How long what is no longer wanted is kept.
-fn retention(row: &ReservationRow) -> Retention {
+/// How long what is no longer wanted is kept. Beside Antrea nothing outlives its StatefulSet.
+fn retention(mode: Mode, row: &ReservationRow) -> Retention {
     match &row.spec {
         Some(spec) if spec.pools.is_empty() => Retention::Release,
         Some(ReserveSpec { when_scaled: Retention::After(0), .. }) => Retention::Release,
         Some(spec) => spec.when_scaled,
-        None if row.when_deleted == Retention::After(0) => Retention::Release,
+        None if mode == Mode::Antrea || row.when_deleted == Retention::After(0) => Retention::Release,
         None => row.when_deleted,
     }
 }
@@ -59,7 +66,7 @@ fn retention(row: &ReservationRow) -> Retention {
 impl Ledger {
     pub(super) fn reserve(&mut self, source: &Source, reserve: &Reserve) -> Result<Outcome, Rejection> {
         let Reserve { id, uid, spec } = reserve;
-        check_spec(spec)?;
+        check_spec(self.mode(), spec)?;
         let old = self.tables.reservations().get(id).cloned();
         if let Some(row) = old.as_ref().filter(|row| row.spec.is_some()) {
             same_source("StatefulSet", &id.to_string(), &row.source, source)?;
@@ -69,7 +76,7 @@ impl Ledger {
         } else if old.is_none() && spec.pools.is_empty() {
             return Ok(Outcome::default());
         }
-        let retention_before = old.as_ref().map(retention);
+        let retention_before = old.as_ref().map(|row| retention(self.mode(), row));
         let named_before = old.as_ref().and_then(|row| row.spec.as_ref()).map(|spec| spec.pools.clone());
         let stamp = self.emit(Event::Put(ObjectId::Reservation(id.clone())));
         let row = ReservationRow {
@@ -80,7 +87,7 @@ impl Ledger {
             waiting: old.and_then(|row| row.waiting),
             stamp,
         };
-        let retention_changed = retention_before != Some(retention(&row));
+        let retention_changed = retention_before != Some(retention(self.mode(), &row));
         self.tables.put_reservation(id.clone(), row);
         self.name_pools(id, &named_before.unwrap_or_default(), &spec.pools);
         self.headroom_stale.insert(id.clone());
@@ -101,13 +108,13 @@ impl Ledger {
         if row.uid != release.uid {
             return Ok(not_held(Some(row.uid), Some(row.stamp.revision)));
         }
-        let retention_before = retention(&row);
+        let retention_before = retention(self.mode(), &row);
         let named = row.spec.take().map(|spec| spec.pools).unwrap_or_default();
         row.stamp = self.emit(Event::Deleted(ObjectId::Reservation(id.clone())));
         if let Some((since, _)) = row.waiting.take() {
             self.waiters.remove(since);
         }
-        let retention_changed = retention_before != retention(&row);
+        let retention_changed = retention_before != retention(self.mode(), &row);
         self.tables.put_reservation(id.clone(), row);
         self.name_pools(id, &named, &[]);
         self.headroom_stale.insert(id.clone());
@@ -169,7 +176,7 @@ impl Ledger {
     }
 
     /// What was an ordinal's current address becomes a former one.
-    fn supersede(&mut self, id: &StatefulSetId, ordinal: u32, family: Family) {
+    pub(super) fn supersede(&mut self, id: &StatefulSetId, ordinal: u32, family: Family) {
         let current = self.holdings.get(id).and_then(|held| held.current[family as usize].get(&ordinal)).copied();
         if let Some(address) = current {
             self.transfer(address, Holder::Ordinal { id: id.clone(), ordinal, former: true });
@@ -305,7 +312,7 @@ impl Ledger {
     fn settle_ordinal(&mut self, id: &StatefulSetId, ordinal: u32, retention_changed: bool) {
         let Some(reservation) = self.tables.reservations().get(id) else { return };
         let wanted = reservation.spec.as_ref().is_some_and(|spec| wanted(spec).contains(&ordinal));
-        let keep = retention(reservation);
+        let keep = retention(self.mode(), reservation);
         let row = self.tables.ordinals().get(&(id.clone(), ordinal)).cloned();
         let bound = row.as_ref().is_some_and(|row| row.pod.is_some());
         match (row, wanted || bound) {

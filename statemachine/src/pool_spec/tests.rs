@@ -1,6 +1,7 @@
 use std::net::IpAddr;
 
-use super::{family, gateway, usable};
+use super::{family, gateway, usable, usable_in};
+use crate::adopt::Mode;
 use crate::command::{PutPool, RangeSpec, Selector, Subnet};
 use crate::outcome::Rejection;
 use crate::row::{PoolId, PoolKind};
@@ -108,6 +109,60 @@ fn usable_addresses() {
     for (kind, subnet, ranges, expected) in table {
         let expected: Vec<Range> = expected.iter().map(|text| range(text)).collect();
         assert_eq!(usable(&pool(*kind, subnet, ranges)), Ok(expected), "{kind:?} {subnet} {ranges:?}");
+    }
+}
+
+#[test]
+fn usable_addresses_beside_antrea() {
+    let table: &[(PoolKind, &str, &[&str], &[&str])] = &[
+        // The documented cases are the same.
+        (IpPool, "10.2.2.1/24", &["10.2.2.100-10.2.2.120"], &["10.2.2.100-10.2.2.120"]),
+        (
+            IpPool,
+            "10.2.2.1/24",
+            &["10.2.2.100-10.2.2.101", "10.2.2.0/28"],
+            &["10.2.2.100-10.2.2.101", "10.2.2.2-10.2.2.15"],
+        ),
+        (IpPool, "2001::1/64", &["2001::1000-2001::1000", "2001::/124"], &["2001::1000", "2001::2-2001::f"]),
+        (ExternalIpPool, "", &["1.1.1.0/30"], &["1.1.1.1-1.1.1.2"]),
+        (ExternalIpPool, "", &["2021:2::aaa0/124"], &["2021:2::aaa1-2021:2::aaaf"]),
+        // The broadcast address of a CIDR as large as the subnet.
+        (IpPool, "10.0.1.1/16", &["10.0.0.0/24"], &["10.0.0.1-10.0.0.255"]),
+        (IpPool, "10.0.0.1/24", &["10.0.0.0/24"], &["10.0.0.2-10.0.0.254"]),
+        (IpPool, "fd00::1/120", &["fd00::/120"], &["fd00::2-fd00::ff"]),
+        // A CIDR never yields its first address, however small it is.
+        (IpPool, "10.0.1.1/16", &["10.0.0.8/31"], &["10.0.0.9"]),
+        (IpPool, "10.0.0.9/31", &["10.0.0.8/31"], &[]),
+        (IpPool, "10.0.1.1/16", &["10.0.0.8/32"], &[]),
+        (IpPool, "fd00::1:0/64", &["fd00::8/127"], &["fd00::9"]),
+        (IpPool, "fd00::1:0/64", &["fd00::8/128"], &[]),
+        (ExternalIpPool, "", &["10.0.0.8/31"], &[]),
+        (ExternalIpPool, "", &["10.0.0.8/32"], &[]),
+        (ExternalIpPool, "", &["255.255.255.255/32"], &[]),
+        (ExternalIpPool, "", &["ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128"], &[]),
+        // The gateway goes from an IPPool's CIDR alone.
+        (IpPool, "10.0.0.5/24", &["10.0.0.1-10.0.0.9"], &["10.0.0.1-10.0.0.9"]),
+        (IpPool, "10.0.0.9/24", &["10.0.0.8/30"], &["10.0.0.10-10.0.0.11"]),
+        (IpPool, "10.0.0.10/24", &["10.0.0.8/30"], &["10.0.0.9", "10.0.0.11"]),
+        (ExternalIpPool, "10.0.0.5/24", &["10.0.0.4-10.0.0.5"], &["10.0.0.4-10.0.0.5"]),
+        (ExternalIpPool, "10.0.0.1/24", &["10.0.0.0/30"], &["10.0.0.1-10.0.0.2"]),
+        // The first 65,536 of a range; what is never given counts among them but for a CIDR's first address.
+        (IpPool, "10.0.0.1/8", &["10.0.0.0/8"], &["10.0.0.2-10.1.0.0"]),
+        (IpPool, "10.9.0.1/8", &["10.0.0.0/16"], &["10.0.0.1-10.0.255.255"]),
+        (IpPool, "10.0.0.1/16", &["10.0.0.0/16"], &["10.0.0.2-10.0.255.254"]),
+        (IpPool, "10.9.0.1/8", &["10.0.0.0-10.1.0.9"], &["10.0.0.0-10.0.255.255"]),
+        (IpPool, "fd00::1/64", &["fd00::/64"], &["fd00::2-fd00::1:0"]),
+        (ExternalIpPool, "", &["::/0"], &["::1-::1:0"]),
+        (
+            ExternalIpPool,
+            "",
+            &["ffff:ffff:ffff:ffff:ffff:ffff:ffff:fff0-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"],
+            &["ffff:ffff:ffff:ffff:ffff:ffff:ffff:fff0-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"],
+        ),
+    ];
+    for (kind, subnet, ranges, expected) in table {
+        let expected: Vec<Range> = expected.iter().map(|text| range(text)).collect();
+        assert_eq!(usable_in(Mode::Antrea, &pool(*kind, subnet, ranges)), Ok(expected), "{kind:?} {subnet} {ranges:?}");
     }
 }
 

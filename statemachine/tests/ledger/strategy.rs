@@ -44,12 +44,13 @@ fn prelude() -> impl Strategy<Value = Vec<Step>> {
     let kubernetes = |action: Action| Command { source: Source::Kubernetes, only_in_term: None, action };
     let pools = vec(put_pool(), 0..7);
     let nodes = vec(put_node(), 0..5);
-    let begin = || Action::Adopt(Adopt::Begin { mode: Mode::Standalone });
     let end = Just(Action::Adopt(Adopt::End));
-    let adoption = option::weighted(0.4, (vec(held(), 0..4), option::weighted(0.8, end)));
-    (pools, nodes, adoption).prop_map(move |(pools, nodes, adoption)| {
-        let adoption = adoption.into_iter().flat_map(|(held, end)| [begin()].into_iter().chain(held).chain(end));
-        pools.into_iter().chain(nodes).chain(adoption).map(|action| (0, vec![kubernetes(action)])).collect()
+    let adoption = (option::weighted(0.4, mode()), vec(held(), 0..4), option::weighted(0.8, end));
+    (pools, nodes, adoption).prop_map(move |(pools, nodes, (mode, held, end))| {
+        let begin = mode.map(|mode| Action::Adopt(Adopt::Begin { mode }));
+        let (held, end) = if begin.is_some() { (held, end) } else { (Vec::new(), None) };
+        let begin_and_declare = begin.into_iter().chain(pools).chain(nodes);
+        begin_and_declare.chain(held).chain(end).map(|action| (0, vec![kubernetes(action)])).collect()
     })
 }
 
@@ -87,7 +88,7 @@ fn action() -> impl Strategy<Value = Action> {
         2 => put_settings(),
         2 => sweep(),
         2 => observe(),
-        1 => Just(Action::Adopt(Adopt::Begin { mode: Mode::Standalone })),
+        1 => mode().prop_map(|mode| Action::Adopt(Adopt::Begin { mode })),
         4 => held(),
         2 => Just(Action::Adopt(Adopt::End)),
     ]
@@ -345,6 +346,10 @@ fn sweep() -> impl Strategy<Value = Action> {
     vec(gone, 0..4).prop_map(|gone| Action::Sweep(Sweep { gone }))
 }
 
+fn mode() -> impl Strategy<Value = Mode> {
+    prop_oneof![2 => Just(Mode::Standalone), 1 => Just(Mode::Antrea)]
+}
+
 fn owner_pod() -> impl Strategy<Value = PodOwner> {
     (one_of(&["s", "t"]), 0..4_u32, generation()).prop_map(|(set, n, g)| pod(None, format!("{set}-{n}"), g))
 }
@@ -381,10 +386,11 @@ fn held() -> impl Strategy<Value = Action> {
 }
 
 fn observe() -> impl Strategy<Value = Action> {
-    let v4 = (one_of(&["a", "b"]), vec((address_of(V4), one_of(&["o1", "o2"])), 0..4));
-    let v6 = (one_of(&["c", "none"]), vec((address_of(V6), one_of(&["o1", "o2"])), 0..3));
-    prop_oneof![v4, v6].prop_map(|(pool, entries)| {
-        let entries = entries.into_iter().map(|(address, owner)| Observed { address, owner, ordinal: None }).collect();
-        Action::Observe(Observe { pool, entries })
+    let owner = || (one_of(&["o1", "o2"]), option::weighted(0.5, (stateful_set(), 0..5_u32)));
+    let v4 = (one_of(&["a", "b"]), vec((address_of(V4), owner()), 0..5));
+    let v6 = (one_of(&["c", "none"]), vec((address_of(V6), owner()), 0..3));
+    prop_oneof![3 => v4, 1 => v6].prop_map(|(pool, entries)| {
+        let observed = |(address, (owner, ordinal))| Observed { address, owner, ordinal };
+        Action::Observe(Observe { pool, entries: entries.into_iter().map(observed).collect() })
     })
 }

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use holdfast_statemachine::Name;
+use holdfast_statemachine::command::PutEgress;
 use holdfast_statemachine::row::{EgressItemRow, EgressRow};
 use serde_json::{Value, json};
 
@@ -43,6 +44,22 @@ pub fn compare(spec: &EgressSpec, ours: bool, row: &EgressRow) -> Spec {
         return Spec::Ahead;
     }
     if row.plural { plural(spec, ours, row) } else { singular(spec, ours, row) }
+}
+
+/// Takes addresses that were chosen, and are no longer, out of what an object asks for: the spec that shows them has
+/// not been put right yet, and nobody asked for them.
+pub fn forget_former(put: &mut PutEgress, ours: bool, row: &EgressRow) {
+    if !ours || put.uid != row.uid {
+        return;
+    }
+    for item in &mut put.items {
+        // One without a pool cannot be chosen.
+        let Some(pool) = &item.pool else { continue };
+        let known = row.items.iter().find(|row| row.pool.as_ref() == Some(pool));
+        if known.is_some_and(|row| row.asked != item.address && row.chosen != item.address) {
+            item.address = known.and_then(|row| row.asked);
+        }
+    }
 }
 
 /// Whether somebody took away an address that was chosen and shown: the status, which is written after the spec, has it.
@@ -114,6 +131,7 @@ fn address(there: Option<&str>, ours: bool, item: &EgressItemRow) -> Result<Opti
 #[cfg(test)]
 mod tests {
     use holdfast_statemachine::Source;
+    use holdfast_statemachine::command::EgressItem;
     use holdfast_statemachine::row::{CreationKey, Stamp};
 
     use super::*;
@@ -136,7 +154,7 @@ mod tests {
         }
     }
 
-    fn spec(value: Value) -> EgressSpec {
+    fn spec(value: &Value) -> EgressSpec {
         let mut whole = json!({"appliedTo": {}});
         whole.as_object_mut().expect("is one").extend(value.as_object().expect("is one").clone());
         serde_json::from_value(whole).expect("is a spec")
@@ -176,7 +194,7 @@ mod tests {
             (json!({"egressIP": "9.9.9.9"}), false, item("", "9.9.9.9", ""), Spec::Right),
         ] {
             let shown = there.to_string();
-            assert_eq!(compare(&spec(there), ours, &row(false, vec![item.clone()])), expected, "{shown} {item:?}");
+            assert_eq!(compare(&spec(&there), ours, &row(false, vec![item.clone()])), expected, "{shown} {item:?}");
         }
     }
 
@@ -201,11 +219,11 @@ mod tests {
             (json!(["5.5.5.5", ""]), false, vec![item("p", "", "1.1.1.1"), item("q", "", "2.2.2.2")], Spec::Ahead),
         ] {
             let shown = addresses.to_string();
-            assert_eq!(compare(&spec(there(addresses)), ours, &row(true, items)), expected, "{shown}");
+            assert_eq!(compare(&spec(&there(addresses)), ours, &row(true, items)), expected, "{shown}");
         }
         let fixed = json!({"egressIPs": ["9.9.9.9", "8.8.8.8"]});
         assert_eq!(
-            compare(&spec(fixed), false, &row(true, vec![item("", "9.9.9.9", ""), item("", "8.8.8.8", "")])),
+            compare(&spec(&fixed), false, &row(true, vec![item("", "9.9.9.9", ""), item("", "8.8.8.8", "")])),
             Spec::Right
         );
     }
@@ -216,7 +234,7 @@ mod tests {
             let fields = json!({"f:spec": {format!("f:{field}"): {}}});
             serde_json::from_value::<Manager>(json!({"manager": name, "fieldsV1": fields})).expect("is one")
         };
-        let of = spec(json!({"externalIPPool": "p", "egressIP": "1.1.1.2"}));
+        let of = spec(&json!({"externalIPPool": "p", "egressIP": "1.1.1.2"}));
         for (managers, expected) in [
             (vec![manager("holdfast", "egressIP"), manager("kubectl", "externalIPPool")], true),
             (vec![manager("antrea-controller", "egressIP")], true),
@@ -230,16 +248,47 @@ mod tests {
     }
 
     #[test]
+    fn what_was_chosen_and_is_no_longer_is_not_asked_for() {
+        let put = |addresses: [&str; 2]| PutEgress {
+            name: "e".into(),
+            uid: "u".into(),
+            created: None,
+            plural: true,
+            items: [("p", addresses[0]), ("q", addresses[1])]
+                .map(|(pool, address)| EgressItem { pool: Some(pool.into()), address: address.parse().ok() })
+                .to_vec(),
+            rest: "".into(),
+        };
+        let row = row(true, vec![item("p", "", "1.1.1.9"), item("q", "2.2.2.2", "")]);
+        for (shown, ours, expected) in [
+            // The first was chosen from ranges that are no longer the pool's; the second is the user's.
+            (["1.1.1.2", "2.2.2.2"], true, ["", "2.2.2.2"]),
+            (["1.1.1.9", "2.2.2.2"], true, ["1.1.1.9", "2.2.2.2"]),
+            (["", "2.2.2.2"], true, ["", "2.2.2.2"]),
+            // A user wrote it.
+            (["1.1.1.2", "2.2.2.2"], false, ["1.1.1.2", "2.2.2.2"]),
+            (["1.1.1.9", ""], false, ["1.1.1.9", ""]),
+        ] {
+            let mut asked = put(shown);
+            forget_former(&mut asked, ours, &row);
+            assert_eq!(asked, put(expected), "{shown:?} {ours}");
+        }
+        let mut another = PutEgress { uid: "v".into(), ..put(["1.1.1.2", ""]) };
+        forget_former(&mut another, true, &row);
+        assert_eq!(another.items, put(["1.1.1.2", ""]).items);
+    }
+
+    #[test]
     fn an_address_that_the_status_shows_and_the_spec_does_not_was_taken_away() {
         let status = |cluster: &str, ip: &str| json!({"holdfast": {"cluster": cluster, "index": 5}, "egressIPs": [{"ip": ip, "node": "n"}]});
         let row = row(false, vec![item("p", "", "1.1.1.2")]);
-        let without = spec(json!({"externalIPPool": "p"}));
+        let without = spec(&json!({"externalIPPool": "p"}));
         assert!(taken_away(&without, &status("c", "1.1.1.2"), "c", &row));
         // Another was shown: the ledger chose anew.
         assert!(!taken_away(&without, &status("c", "1.1.1.9"), "c", &row));
         assert!(!taken_away(&without, &status("other", "1.1.1.2"), "c", &row));
         assert!(!taken_away(&without, &Value::Null, "c", &row));
-        let with = spec(json!({"externalIPPool": "p", "egressIP": "1.1.1.2"}));
+        let with = spec(&json!({"externalIPPool": "p", "egressIP": "1.1.1.2"}));
         assert!(!taken_away(&with, &status("c", "1.1.1.2"), "c", &row));
     }
 }

@@ -18,6 +18,9 @@ mod turn;
 mod wanted;
 mod writers;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use tokio::task::JoinSet;

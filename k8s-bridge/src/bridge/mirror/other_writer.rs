@@ -25,9 +25,12 @@ pub fn of_status(there: &Live, written: Option<&Live>, cluster: &str) -> Option<
     newest(others().filter(|manager| manager.time > ours))
 }
 
-/// Whoever last changed the spec of an object, but us.
+/// Whoever changed the spec of an object since we last wrote anything of it, as far as it tells: one who only takes a
+/// field away leaves no trace.
 pub fn of_spec(there: &Live) -> Name {
-    newest(there.managers.iter().filter(|manager| is_other(manager, ""))).unwrap_or_else(|| UNKNOWN.into())
+    let ours = there.managers.iter().filter(|manager| &*manager.manager == MANAGER).filter_map(|it| it.time).max();
+    let since = there.managers.iter().filter(|manager| is_other(manager, "") && manager.time > ours);
+    newest(since).unwrap_or_else(|| UNKNOWN.into())
 }
 
 fn is_other(manager: &Manager, subresource: &str) -> bool {
@@ -47,7 +50,7 @@ mod tests {
     use super::*;
     use crate::bridge::watched::{IpPools, Watchable};
 
-    fn live(index: u64, managers: Value) -> Arc<Live> {
+    fn live(index: u64, managers: &Value) -> Arc<Live> {
         let (_, live) = IpPools::keep(json!({
             "metadata": {"name": "p", "managedFields": managers},
             "status": {"holdfast": {"cluster": "c", "index": index}},
@@ -65,16 +68,26 @@ mod tests {
         let early = manager("holdfast", "2026-01-01T00:00:00Z");
         let late = manager("kubectl-edit", "2026-01-02T00:00:00Z");
         let before = manager("antrea-controller", "2025-01-02T00:00:00Z");
-        let written = live(5, json!([early]));
-        let edited = live(4, json!([before, early, late]));
+        let written = live(5, &json!([early]));
+        let edited = live(4, &json!([before, early, late]));
         let name = |name: &str| Some(Name::from(name));
         assert_eq!(of_status(&edited, Some(&written), "c"), name("kubectl-edit"));
-        assert_eq!(of_status(&live(5, json!([early, late])), Some(&written), "c"), None);
+        assert_eq!(of_status(&live(5, &json!([early, late])), Some(&written), "c"), None);
         // Whoever only took something away is no manager of anything.
-        assert_eq!(of_status(&live(4, json!([early])), Some(&written), "c"), name(UNKNOWN));
+        assert_eq!(of_status(&live(4, &json!([early])), Some(&written), "c"), name(UNKNOWN));
         // In a new term the managers say so.
         assert_eq!(of_status(&edited, None, "c"), name("kubectl-edit"));
-        assert_eq!(of_status(&live(5, json!([before, early])), None, "c"), None);
+        assert_eq!(of_status(&live(5, &json!([before, early])), None, "c"), None);
         assert_eq!(of_status(&edited, None, "another"), None);
+    }
+
+    #[test]
+    fn one_who_wrote_the_spec_before_us_took_nothing_away() {
+        let spec = |name: &str, time: &str| json!({"manager": name, "time": time, "fieldsV1": {"f:spec": {}}});
+        let ours = manager("holdfast", "2026-01-02T00:00:00Z");
+        let before = spec("kubectl-create", "2026-01-01T00:00:00Z");
+        assert_eq!(&*of_spec(&live(5, &json!([before, ours]))), UNKNOWN);
+        let after = spec("kubectl-edit", "2026-01-03T00:00:00Z");
+        assert_eq!(&*of_spec(&live(5, &json!([before, ours, after]))), "kubectl-edit");
     }
 }

@@ -115,15 +115,15 @@ mod tests {
 
     use super::*;
 
-    fn manager(name: &str, fields: Value) -> Manager {
+    fn manager(name: &str, fields: &Value) -> Manager {
         let value = json!({"manager": name, "subresource": "status", "fieldsV1": {"f:status": fields}});
         serde_json::from_value(value).expect("is one")
     }
 
     #[test]
     fn only_a_higher_index_of_the_same_group_that_it_wrote_itself_is_newer() {
-        let ours = vec![manager("holdfast", json!({"f:holdfast": {"f:index": {}}}))];
-        let others = vec![manager("kubectl-edit", json!({"f:holdfast": {"f:index": {}}}))];
+        let ours = vec![manager("holdfast", &json!({"f:holdfast": {"f:index": {}}}))];
+        let others = vec![manager("kubectl-edit", &json!({"f:holdfast": {"f:index": {}}}))];
         let both = [ours.clone(), others.clone()].concat();
         for (cluster, shown, managers, expected) in [
             ("c", 11, &ours, true),

@@ -1,11 +1,14 @@
 //! Pools: section 2, and what `Observe` does to them.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use holdfast_statemachine::command::{DeletePool, ObjectId, Observe, PutPool, RangeSpec, StatefulSetId};
+use holdfast_statemachine::command::{DeletePool, ObjectId, Observe, Observed, PutPool, RangeSpec, StatefulSetId};
 use holdfast_statemachine::outcome::Note;
 use holdfast_statemachine::row::{Holder, PoolRow, RetiredRow, Stamp};
-use holdfast_statemachine::{Event, Millis, Name, Outcome, PoolId, PoolKind, Range, Rejection, Source, Waiting};
+use holdfast_statemachine::{
+    Event, Family, Millis, Name, Outcome, PoolId, PoolKind, Range, Rejection, Source, Waiting,
+};
 
 use super::outcome::{not_held, other_source};
 use super::search::ip_pool;
@@ -56,7 +59,7 @@ fn contains(ranges: &[Range], address: IpAddr) -> bool {
 
 impl Model {
     pub(super) fn put_pool(&mut self, source: &Source, put: &PutPool) -> Verdict {
-        let ranges = usable(put)?;
+        let ranges = usable(self.mode(), put)?;
         let id = &put.pool;
         let Some(old) = self.pools.get(id).cloned() else {
             self.declare_pool(source, put, Vec::new());
@@ -123,7 +126,7 @@ impl Model {
     }
 
     pub(super) fn meet_pool(&mut self, id: &PoolId) -> bool {
-        let ranges = usable(&self.pools[id].wanted).expect("checked when it was put");
+        let ranges = usable(self.mode(), &self.pools[id].wanted).expect("checked when it was put");
         let met = self.obstacle(id, &ranges).is_none();
         if met {
             self.try_or_wait(id, &ranges);
@@ -301,23 +304,13 @@ impl Model {
         if !self.pools.contains_key(&id) && !self.retired.contains_key(&id) {
             return Err(Rejection::Unknown { kind: "IPPool".into(), name: observe.pool.clone() });
         }
-        let mut entries = std::collections::BTreeMap::new();
+        let mut entries: BTreeMap<IpAddr, Observed> = BTreeMap::new();
         for entry in &observe.entries {
-            entries.entry(entry.address).or_insert_with(|| Holder::Observed { owner: entry.owner.clone() });
+            entries.entry(entry.address).or_insert_with(|| entry.clone());
         }
-        let mut robbed = std::collections::BTreeSet::new();
-        for (address, holder) in entries.iter().filter(|(address, _)| self.gives(&id, **address)).collect::<Vec<_>>() {
-            match self.grants.get(address).map(|row| row.holder.clone()) {
-                None => self.take(*address, &id, holder),
-                Some(Holder::Observed { .. }) if self.grants[address].holder != *holder => {
-                    self.transfer(*address, holder);
-                }
-                Some(Holder::Ordinal { id: reservation, ordinal, .. }) if !self.is_bound(&reservation, ordinal) => {
-                    self.transfer(*address, holder);
-                    robbed.insert(reservation);
-                }
-                Some(_) => {}
-            }
+        let mut concerned = std::collections::BTreeSet::new();
+        for entry in entries.values().filter(|entry| self.gives(&id, entry.address)).cloned().collect::<Vec<_>>() {
+            self.see(&id, &entry, &entries, &mut concerned);
         }
         let gone: Vec<IpAddr> = self
             .grants
@@ -330,9 +323,76 @@ impl Model {
         for address in gone {
             self.free(address, true);
         }
-        for reservation in robbed {
+        for reservation in concerned {
             self.settle(&reservation, None);
         }
         Ok(Outcome::default())
+    }
+
+    fn see(
+        &mut self,
+        pool: &PoolId,
+        entry: &Observed,
+        entries: &BTreeMap<IpAddr, Observed>,
+        concerned: &mut std::collections::BTreeSet<StatefulSetId>,
+    ) {
+        let address = entry.address;
+        let before = self.grants.get(&address).map(|row| row.holder.clone());
+        let mut loser = None;
+        match &before {
+            Some(Holder::Ordinal { id, ordinal, .. }) => {
+                if entry.ordinal == Some((id.clone(), *ordinal)) || self.is_bound(id, *ordinal) {
+                    return;
+                }
+                loser = Some(id.clone());
+            }
+            None | Some(Holder::Observed { .. }) => {}
+            Some(_) => return,
+        }
+        let mut to = Holder::Observed { owner: entry.owner.clone() };
+        if let Some((id, ordinal)) = entry.ordinal.clone()
+            && self.is_reserved_for(pool, address, &id, ordinal, entries)
+        {
+            if let Some(current) = self.current(&id, ordinal, Family::of(address)) {
+                self.transfer(current, &Holder::Ordinal { id: id.clone(), ordinal, former: true });
+            }
+            to = Holder::Ordinal { id: id.clone(), ordinal, former: false };
+            concerned.insert(id);
+        }
+        match before {
+            None => self.take(address, pool, &to),
+            Some(before) if before == to => {}
+            Some(_) => {
+                self.transfer(address, &to);
+                concerned.extend(loser);
+            }
+        }
+    }
+
+    /// Whether an observed address becomes the ordinal's own.
+    fn is_reserved_for(
+        &self,
+        pool: &PoolId,
+        address: IpAddr,
+        id: &StatefulSetId,
+        ordinal: u32,
+        entries: &BTreeMap<IpAddr, Observed>,
+    ) -> bool {
+        let Some(spec) = self.reservations.get(id).and_then(|row| row.spec.as_ref()) else { return false };
+        if !Model::is_wanted(Some(spec), ordinal) || !spec.pools.contains(&pool.name) {
+            return false;
+        }
+        let family = Family::of(address);
+        let fixed: Vec<&IpAddr> = spec.fixed.iter().filter(|a| Family::of(**a) == family).collect();
+        if !fixed.is_empty() && fixed.get((ordinal - spec.start) as usize) != Some(&&address) {
+            return false;
+        }
+        match self.current(id, ordinal, family) {
+            None => true,
+            Some(current) => {
+                let told = entries.get(&current).and_then(|entry| entry.ordinal.clone());
+                self.grants[&current].pool == *pool && told != Some((id.clone(), ordinal))
+            }
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use holdfast_statemachine::adopt::Mode;
 use holdfast_statemachine::command::{
     ObjectId, PodOwner, ReleaseReservation, Reserve, ReserveSpec, Retention, StatefulSetId,
 };
@@ -27,8 +28,9 @@ fn twice<T: PartialEq>(items: &[T]) -> bool {
 }
 
 /// What becomes of an ordinal with a row that is neither wanted nor bound.
-pub fn rule(row: &ReservationRow) -> Retention {
-    row.spec.as_ref().map_or(row.when_deleted, |spec| spec.when_scaled)
+pub fn rule(mode: Mode, row: &ReservationRow) -> Retention {
+    let when_deleted = if mode == Mode::Antrea { Retention::Release } else { row.when_deleted };
+    row.spec.as_ref().map_or(when_deleted, |spec| spec.when_scaled)
 }
 
 impl Model {
@@ -49,6 +51,10 @@ impl Model {
         if twice(&spec.fixed) {
             return Err(malformed("fixed"));
         }
+        let of = |family| spec.fixed.iter().filter(|address| Family::of(**address) == family).count();
+        if self.mode() == Mode::Antrea && (of(Family::V4) > 1 || of(Family::V6) > 1) {
+            return Err(malformed("fixed"));
+        }
         if spec.when_deleted == Retention::Retain {
             return Err(malformed("when_deleted"));
         }
@@ -67,7 +73,7 @@ impl Model {
             return Ok(Outcome::default());
         }
         self.declare_reservation(source, reserve, old.as_ref());
-        self.settle(id, old.as_ref().map(rule));
+        self.settle(id, old.as_ref().map(|old| rule(self.mode(), old)));
         Ok(Outcome::default())
     }
 
@@ -89,10 +95,11 @@ impl Model {
         if let Some(row) = self.reservations.get(id).filter(|row| row.spec.is_none() && !row.uid.is_empty())
             && (&row.source, &row.uid) == (source, &release.uid)
         {
-            let (before, rule) = (self.clock.revision, rule(row));
+            let (before, rule) = (self.clock.revision, rule(self.mode(), row));
             self.settle_released(id, rule);
             return Ok(if self.clock.revision > before { Outcome::default() } else { not_held(None) });
         }
+        let mode = self.mode();
         let Some(row) = self.reservations.get_mut(id).filter(|row| row.spec.is_some()) else {
             return Ok(not_held(None));
         };
@@ -102,7 +109,7 @@ impl Model {
         if row.uid != release.uid {
             return Ok(not_held(Some((row.uid.clone(), row.stamp.revision))));
         }
-        let before = rule(row);
+        let before = rule(mode, row);
         row.spec = None;
         row.waiting = None;
         let stamp = self.emit(Event::Deleted(ObjectId::Reservation(id.clone())));

@@ -278,7 +278,7 @@ impl Model {
     /// Step 4 (b) to (d).
     fn free_ordinals(&mut self, id: &StatefulSetId, before: Option<Retention>, only: Option<u32>) {
         let row = self.reservations[id].clone();
-        let rule = rule(&row);
+        let rule = rule(self.mode(), &row);
         let wants_nothing = row.spec.as_ref().is_some_and(|spec| spec.pools.is_empty());
         for ordinal in self.known_ordinals(id).into_iter().filter(|ordinal| only.is_none_or(|only| only == *ordinal)) {
             let has_row = self.ordinals.contains_key(&(id.clone(), ordinal));

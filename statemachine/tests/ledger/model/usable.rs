@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use holdfast_statemachine::address::{number, offset};
+use holdfast_statemachine::adopt::Mode;
 use holdfast_statemachine::command::{PutPool, RangeSpec, Subnet};
 use holdfast_statemachine::{Family, PoolKind, Range, Rejection};
 
@@ -51,7 +52,7 @@ fn parsed_subnet(subnet: &Subnet) -> Result<Range, Rejection> {
 }
 
 /// The usable ranges of a pool as put, in order, or what is wrong with it.
-pub fn usable(put: &PutPool) -> Result<Vec<Range>, Rejection> {
+pub fn usable(mode: Mode, put: &PutPool) -> Result<Vec<Range>, Rejection> {
     if put.pool.kind == PoolKind::IpPool && put.subnet.is_none() {
         return Err(malformed("spec.subnetInfo"));
     }
@@ -60,18 +61,25 @@ pub fn usable(put: &PutPool) -> Result<Vec<Range>, Rejection> {
     let gateway: Option<IpAddr> = put.subnet.as_ref().and_then(|s| s.gateway.parse().ok());
     let mut ranges = Vec::new();
     for item in items {
-        let mut addresses: Vec<IpAddr> = list(item.range).collect();
-        if let Some(prefix) = item.prefix
-            && item.range.family().bits() - prefix > 1
-        {
+        // Beside Antrea, its allocator's window: a first address passed over, and 65,536 behind it.
+        let most = if mode == Mode::Antrea { 65_537 } else { usize::MAX };
+        let whole = list(item.range).take(most).last() == Some(item.range.last());
+        let mut addresses: Vec<IpAddr> = list(item.range).take(most).collect();
+        let is_cidr = item.prefix.is_some();
+        let short = item.prefix.is_some_and(|prefix| item.range.family().bits() - prefix <= 1);
+        if is_cidr && (mode == Mode::Antrea || !short) {
             addresses.remove(0);
             let v4 = item.range.family() == Family::V4;
-            let whole_subnet = put.subnet.as_ref().is_some_and(|s| s.prefix_length == u32::from(prefix));
-            if v4 && (put.pool.kind == PoolKind::ExternalIpPool || whole_subnet) {
+            let prefix = item.prefix.map(u32::from);
+            let whole_subnet = put.subnet.as_ref().is_some_and(|s| Some(s.prefix_length) == prefix);
+            if whole && v4 && (put.pool.kind == PoolKind::ExternalIpPool || whole_subnet) {
                 addresses.pop();
             }
         }
-        addresses.retain(|a| Some(*a) != gateway);
+        addresses.truncate(most - 1);
+        if mode == Mode::Standalone || (is_cidr && put.pool.kind == PoolKind::IpPool) {
+            addresses.retain(|a| Some(*a) != gateway);
+        }
         ranges.extend(runs(&addresses));
     }
     Ok(ranges)

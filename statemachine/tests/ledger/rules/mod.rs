@@ -1,6 +1,7 @@
 //! Scenarios of `docs/rules.md`, each on the ledger and on the model.
 
 mod adoption;
+mod antrea;
 mod grants;
 mod operators;
 mod placement;
