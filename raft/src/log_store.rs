@@ -194,8 +194,12 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         Ok(())
     }
 
+    /// Read at a start. A replica that led then does not lead on: openraft would let it, at once and in the same
+    /// term, while what it has applied may lack entries that it acknowledged. It has to be elected, and to apply an
+    /// entry of the new term, like any other.
     async fn read_vote(&mut self) -> Result<Option<Vote>, StorageError> {
-        Ok(self.read().log_state().vote().map(|vote: &RecordVote| vote.0))
+        let vote = self.read().log_state().vote().map(|vote: &RecordVote| vote.0);
+        Ok(vote.map(|vote| Vote { committed: false, ..vote }))
     }
 
     // The committed index is not kept: sled keeps what is applied, and the leader says the rest.

@@ -25,8 +25,6 @@ mod tests;
 
 use std::sync::Arc;
 
-use tokio::task::JoinSet;
-
 use super::office::Office;
 use super::recorder;
 use crate::ledger::Ledger;
@@ -35,18 +33,12 @@ pub use budget::Budget;
 pub use requests::MANAGER;
 pub(super) use status::newer;
 
+/// Follows the ledger's changes, and tells people of them, for as long as this replica leads.
+pub async fn follow<L: Ledger>(office: Arc<Office<L>>) {
+    tokio::join!(feed::run(office.clone()), recorder::run(office));
+}
+
 /// Writes for as long as this replica leads.
 pub async fn run<L: Ledger>(office: Arc<Office<L>>) {
-    // Dropping the set ends every task in it.
-    let mut tasks = JoinSet::new();
-    tasks.spawn(feed::run(office.clone()));
-    tasks.spawn(recorder::run(office.clone()));
-    tasks.spawn(writers::run(office));
-    while let Some(ended) = tasks.join_next().await {
-        if let Err(error) = ended
-            && let Ok(panic) = error.try_into_panic()
-        {
-            std::panic::resume_unwind(panic);
-        }
-    }
+    writers::run(office).await;
 }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::super::ledger::Held;
-use super::{Findings, World, condition, usable};
+use super::{Findings, World, condition};
 
 pub(super) fn check(world: &World, findings: &mut Findings) {
     for (name, egress) in &world.egresses {
@@ -58,7 +58,7 @@ fn pooled(world: &World, (name, egress): (&str, &Value), items: &[(String, Optio
             continue;
         };
         granted += 1;
-        let inside = world.externals.get(pool).is_some_and(|pool| usable(pool, true).contains(&holds));
+        let inside = world.externals.contains_key(pool) && world.in_force(true, pool).contains(&holds);
         findings.must(inside, || format!("{name}: {holds} is none of {pool}"));
         let node = world.rows.placements.get(&holds).map(|row| row.node.clone());
         let written = status["egressIPs"].as_array().into_iter().flatten();
@@ -95,8 +95,10 @@ fn pooled(world: &World, (name, egress): (&str, &Value), items: &[(String, Optio
 
 /// Whether an item that has no address can have none.
 fn unmet(world: &World, pool: &str, asked: Option<IpAddr>) -> bool {
-    let Some(pool) = world.externals.get(pool) else { return true };
-    let usable = usable(pool, true);
+    if !world.externals.contains_key(pool) {
+        return true;
+    }
+    let usable = world.in_force(true, pool);
     let held = |address: &IpAddr| world.rows.grants.contains_key(address);
     match asked {
         Some(asked) => !usable.contains(&asked) || held(&asked),

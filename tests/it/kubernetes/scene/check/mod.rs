@@ -65,6 +65,18 @@ impl World {
         named.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
     }
 
+    /// The addresses that can be given from a pool now: where what is wanted is not in force, an older spec's.
+    fn in_force(&self, external: bool, name: &str) -> Vec<IpAddr> {
+        let pool = if external { &self.externals[name] } else { &self.pools[name] };
+        if condition(pool, "Ready").0 != "False" {
+            return usable(pool, external);
+        }
+        let row = self.rows.pools.get(&(external, name.to_owned()));
+        let ranges = row.into_iter().flat_map(|row| &row.ranges);
+        let end = |text: &str| text.parse().expect("an address");
+        ranges.flat_map(|range| addresses(end(&range.first), end(&range.last))).collect()
+    }
+
     /// Whether a Pod is there that is not over.
     pub fn lives(&self, namespace: &str, name: &str) -> bool {
         let pod = self.pods.get(&(namespace.to_owned(), name.to_owned()));

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::super::ledger::Held;
 use super::super::stage::{name_of, namespace_of};
-use super::{Findings, World, usable};
+use super::{Findings, World};
 
 pub(super) fn check(world: &World, findings: &mut Findings) {
     for set in world.sets.values() {
@@ -45,7 +45,7 @@ fn whole_or_waiting(world: &World, set: &Value, findings: &mut Findings) {
     let held = world.rows.addresses(namespace, name);
     let mut families = BTreeMap::<bool, Vec<&String>>::new();
     for pool in &pools {
-        let first = usable(&world.pools[pool], false);
+        let first = world.in_force(false, pool);
         families.entry(first.first().is_none_or(std::net::IpAddr::is_ipv4)).or_default().push(pool);
     }
     let fixed = set.pointer("/spec/template/metadata/annotations/ipam.antrea.io~1pod-ips").is_some();
@@ -53,7 +53,7 @@ fn whole_or_waiting(world: &World, set: &Value, findings: &mut Findings) {
     let mut cannot = fixed;
     for (v4, pools) in &families {
         let of_family: std::collections::BTreeSet<_> =
-            pools.iter().flat_map(|pool| usable(&world.pools[*pool], false)).collect();
+            pools.iter().flat_map(|pool| world.in_force(false, pool)).collect();
         let right = |ordinal: u32| {
             let held = held.get(&ordinal).into_iter().flatten().filter(|address| address.is_ipv4() == *v4);
             held.filter(|address| of_family.contains(address)).count()
@@ -64,7 +64,7 @@ fn whole_or_waiting(world: &World, set: &Value, findings: &mut Findings) {
         missing_any |= missing > 0;
         let free = |pool: &str| {
             let held = |address: &std::net::IpAddr| world.rows.grants.contains_key(address);
-            usable(&world.pools[pool], false).iter().filter(|address| !held(address)).count()
+            world.in_force(false, pool).iter().filter(|address| !held(address)).count()
         };
         cannot |= missing > 0 && pools.iter().all(|pool| free(pool) < missing);
     }
