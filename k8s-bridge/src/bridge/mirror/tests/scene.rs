@@ -134,6 +134,7 @@ impl Scene {
     }
 
     pub fn start(&mut self) {
+        self.tasks.spawn(crate::bridge::mirror::follow(self.office.clone()));
         self.tasks.spawn(crate::bridge::mirror::run(self.office.clone()));
     }
 
