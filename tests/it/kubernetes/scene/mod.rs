@@ -96,15 +96,6 @@ impl Scene {
             if findings.is_empty() {
                 return world;
             }
-            if Instant::now() > deadline {
-                for (k, r) in &world.rows.ordinals {
-                    eprintln!("DBG {k:?} {r:?}");
-                }
-                for (k, r) in &world.rows.reservations {
-                    eprintln!("DBG {k:?} {r:?}");
-                }
-                eprintln!("DBG {} {:?}", world.rows.index, world.pools);
-            }
             assert!(Instant::now() < deadline, "it does not come to rest: {findings:#?}");
             tokio::time::sleep(PAUSE).await;
         }
