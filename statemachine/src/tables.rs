@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use crate::Name;
+use crate::adopt::Conflict;
 use crate::command::StatefulSetId;
 use crate::row::{
     AdoptionRow, Clock, CoolingRow, EgressRow, GrantRow, Key, NodeRow, OrdinalRow, PlacementRow, PoolId, PoolRow,
@@ -97,6 +98,19 @@ impl Tables {
 
     pub(crate) fn put_adoption(&mut self, row: AdoptionRow) {
         self.adoption = Some(row);
+        self.touched.insert(Key::Adoption);
+    }
+
+    /// Counts a conflict that is not recorded yet, and keeps it whole if it is among the first.
+    pub(crate) fn record_conflict(&mut self, conflict: &Conflict, fingerprint: u64, stamp: Stamp) {
+        let Some(row) = &mut self.adoption else { return };
+        row.stamp = stamp;
+        row.conflicts_total += 1;
+        if row.conflicts.len() < AdoptionRow::CONFLICTS_MAX {
+            row.conflicts.push(conflict.clone());
+        } else {
+            row.others.insert(fingerprint);
+        }
         self.touched.insert(Key::Adoption);
     }
 

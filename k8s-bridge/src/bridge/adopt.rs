@@ -259,7 +259,7 @@ fn running<L: Ledger>(office: &Office<L>, entry: &EntryPod) -> Option<(PodOwner,
     Some((owner, pools))
 }
 
-/// The Egresses, in creation order.
+/// The Egresses: those that a Node carries first, then in creation order.
 fn egresses<L: Ledger>(office: &Office<L>) -> Vec<AdoptItem> {
     let mut items: Vec<_> = office
         .cache
@@ -276,12 +276,13 @@ fn egresses<L: Ledger>(office: &Office<L>) -> Vec<AdoptItem> {
             // In doubt an address is the user's: that one is never taken away.
             let chosen =
                 if chosen_by_us(&egress.spec, &live.managers) { named.into_iter().collect() } else { Vec::new() };
-            let item = AdoptItem::Egress { put, chosen, placed: placed(&live.status) };
-            Some((created.is_none(), created, key, item))
+            let placed = placed(&live.status);
+            let order = (placed.is_empty(), created.is_none(), created, key);
+            Some((order, AdoptItem::Egress { put, chosen, placed }))
         })
         .collect();
-    items.sort_by(|a, b| (&a.0, &a.1, &a.2).cmp(&(&b.0, &b.1, &b.2)));
-    items.into_iter().map(|(.., item)| item).collect()
+    items.sort_by(|(a, _), (b, _)| a.cmp(b));
+    items.into_iter().map(|(_, item)| item).collect()
 }
 
 /// Where a status says that addresses are.

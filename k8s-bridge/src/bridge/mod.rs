@@ -24,7 +24,7 @@ use std::time::Duration;
 use kube::Client;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tracing::info;
+use tracing::{error, info};
 
 use crate::ledger::Ledger;
 use crate::objects::Kind;
@@ -54,6 +54,9 @@ impl Default for Options {
     }
 }
 
+/// After a fault of ours.
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// Runs the bridge of this replica, whenever it leads. Ends only if the Kubernetes API is not what the mode needs.
 pub async fn run<L: Ledger>(ledger: L, client: Client, options: Options, report: Arc<Report>) -> Unfit {
     let mut leads = ledger.leads();
@@ -78,19 +81,23 @@ pub async fn run<L: Ledger>(ledger: L, client: Client, options: Options, report:
             info!(term, "the bridge is in office");
             let ended = tokio::select! {
                 unfit = serve(office) => unfit,
-                _ = leads.wait_for(|now| *now != Some(term)) => None,
+                _ = leads.wait_for(|now| *now != Some(term)) => Ended::Deposed,
             };
             report.change(|state| {
                 let kept = std::mem::take(state);
                 state.last_error = kept.last_error;
             });
             info!(term, "the bridge is out of office");
-            if let Some(unfit) = ended {
-                return unfit;
-            }
-            // Deposed by the log itself before this replica knows: wait until it does.
-            if *leads.borrow() == Some(term) && leads.changed().await.is_err() {
-                std::future::pending::<()>().await;
+            match ended {
+                Ended::Unfit(unfit) => return unfit,
+                // By the log itself, before this replica knows: wait until it does.
+                Ended::Deposed if *leads.borrow() == Some(term) => {
+                    if leads.changed().await.is_err() {
+                        std::future::pending::<()>().await;
+                    }
+                }
+                Ended::Deposed => {}
+                Ended::Failed => tokio::time::sleep(PAUSE).await,
             }
             continue;
         }
@@ -101,21 +108,32 @@ pub async fn run<L: Ledger>(ledger: L, client: Client, options: Options, report:
     }
 }
 
-/// One term, until it ends: then `None`; or until the API turns out to be unfit.
-async fn serve<L: Ledger>(office: Arc<Office<L>>) -> Option<Unfit> {
+/// Why an office ended.
+enum Ended {
+    /// This replica leads no longer.
+    Deposed,
+    /// The API is not what the mode needs.
+    Unfit(Unfit),
+    /// A part of it failed, which is a fault of ours: another office of the same term begins anew.
+    Failed,
+}
+
+/// One term, until it ends.
+async fn serve<L: Ledger>(office: Arc<Office<L>>) -> Ended {
     office.report.change(|state| state.phase = Phase::Checking);
     if let Err(unfit) = modes::check_until_answered(&office).await {
-        return Some(unfit);
+        return Ended::Unfit(unfit);
     }
     // Before anything is listed: from here on nobody is given an address that the API says is another's.
     let adopted = match adopt::begin(&office).await {
         Ok(adopted) => adopted,
-        Err(adopt::Stopped::Deposed) => return None,
-        Err(adopt::Stopped::Unfit(unfit)) => return Some(unfit),
+        Err(adopt::Stopped::Deposed) => return Ended::Deposed,
+        Err(adopt::Stopped::Unfit(unfit)) => return Ended::Unfit(unfit),
     };
     office.report.change(|state| state.phase = Phase::Listing);
     // Dropping the set ends every task in it.
     let mut tasks = JoinSet::new();
+    tasks.spawn(mirror::follow(office.clone()));
     let mut listed = Vec::new();
     macro_rules! follow {
         ($($kind:ty),*) => {$({
@@ -135,17 +153,24 @@ async fn serve<L: Ledger>(office: Arc<Office<L>>) -> Option<Unfit> {
     );
     for (kind, mut listed) in listed {
         if listed.wait_for(|listed| *listed).await.is_err() {
-            return None;
+            return Ended::Failed;
         }
         info!(kind = kind.name(), objects = office.cache.keys(kind).len(), "listed");
     }
     if load(&office, adopted).await.is_err() {
-        return None;
+        return Ended::Deposed;
     }
     office.report.change(|state| state.phase = Phase::Working);
     tasks.spawn(mirror::run(office.clone()));
-    decide::run(&office).await;
-    None
+    tokio::select! {
+        () = decide::run(&office) => Ended::Deposed,
+        ended = tasks.join_next() => {
+            let why = ended.and_then(Result::err).map_or_else(|| "a task ended".to_owned(), |error| error.to_string());
+            error!(why, "a part of the bridge failed; it begins anew");
+            office.report.failed(&why);
+            Ended::Failed
+        }
+    }
 }
 
 /// What comes before normal work: adopt, on a first start; else release what is gone; then look at everything.

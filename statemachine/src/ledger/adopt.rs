@@ -162,17 +162,15 @@ impl Ledger {
 
     /// Tells a conflict, and records it unless it is recorded already.
     fn tell(&mut self, conflict: Option<Conflict>, outcome: &mut Outcome) {
-        let (Some(conflict), Some(mut row)) = (conflict, self.tables.adoption().cloned()) else { return };
+        let Some(conflict) = conflict else { return };
         let fingerprint = conflict.fingerprint();
-        if !row.conflicts.contains(&conflict) && !row.others.contains(&fingerprint) {
-            row.stamp = self.emit(Event::Conflict(conflict.clone()));
-            row.conflicts_total += 1;
-            if row.conflicts.len() < AdoptionRow::CONFLICTS_MAX {
-                row.conflicts.push(conflict.clone());
-            } else {
-                row.others.insert(fingerprint);
-            }
-            self.tables.put_adoption(row);
+        let recorded = self
+            .tables
+            .adoption()
+            .is_some_and(|row| row.conflicts.contains(&conflict) || row.others.contains(&fingerprint));
+        if !recorded {
+            let stamp = self.emit(Event::Conflict(conflict.clone()));
+            self.tables.record_conflict(&conflict, fingerprint, stamp);
         }
         outcome.notes.push(Note::Conflict(conflict));
     }

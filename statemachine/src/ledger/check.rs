@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use super::Ledger;
-use crate::row::{EgressItemRow, Holder, Key, PoolId};
+use crate::row::{AdoptionRow, EgressItemRow, Holder, Key, PoolId};
 use crate::{Family, Name};
 
 /// Something that must never be.
@@ -37,12 +37,22 @@ impl Ledger {
         self.check_capacity(&mut found);
         self.check_egresses(&mut found);
         self.check_overlap(&mut found);
+        found.extend(self.check_conflicts());
         let waiting = self.unmet().into_iter();
         found.extend(waiting.map(|what| Violation { invariant: "nothing waits that could be met", what }));
         let scheduler = self.scheduler.check().into_iter();
         found.extend(scheduler.map(|what| Violation { invariant: "the scheduler agrees with itself", what }));
         self.check_derived(&mut found);
         found
+    }
+
+    fn check_conflicts(&self) -> Option<Violation> {
+        let row = self.tables.adoption()?;
+        let (whole, others) = (row.conflicts.len() as u64, row.others.len() as u64);
+        let counted = if row.complete { others == 0 } else { row.conflicts_total == whole + others };
+        let what = format!("{} conflicts, {whole} kept whole and {others} not", row.conflicts_total);
+        let right = counted && whole == row.conflicts_total.min(AdoptionRow::CONFLICTS_MAX as u64);
+        (!right).then_some(Violation { invariant: "every conflict is counted once", what })
     }
 
     fn check_grant(&self, address: IpAddr) -> Option<Violation> {

@@ -33,12 +33,15 @@ use crate::ledger::Ledger;
 pub use budget::Budget;
 pub use requests::MANAGER;
 
+/// Follows the ledger's changes, and tells people of them, for as long as this replica leads.
+pub async fn follow<L: Ledger>(office: Arc<Office<L>>) {
+    tokio::join!(feed::run(office.clone()), recorder::run(office));
+}
+
 /// Writes for as long as this replica leads.
 pub async fn run<L: Ledger>(office: Arc<Office<L>>) {
     // Dropping the set ends every task in it.
     let mut tasks = JoinSet::new();
-    tasks.spawn(feed::run(office.clone()));
-    tasks.spawn(recorder::run(office.clone()));
     match office.options.mode {
         Mode::Standalone => {
             tasks.spawn(writers::run(office));

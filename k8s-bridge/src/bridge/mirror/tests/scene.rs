@@ -15,7 +15,7 @@ use super::api::{Api, Made};
 use crate::bridge::Options;
 use crate::bridge::cache::Cache;
 use crate::bridge::key::Key;
-use crate::bridge::office::{Office, Refusals};
+use crate::bridge::office::{Office, Refusals, Told};
 use crate::bridge::queue::Queue;
 use crate::bridge::recorder::Recorder;
 use crate::bridge::report::{Report, State};
@@ -118,6 +118,7 @@ impl Scene {
             recorder: Recorder::default(),
             report: Arc::new(Report::default()),
             refusals: Refusals::default(),
+            misaddressed: Told::default(),
         });
         let made = api.made();
         Scene { api, ledger, office, made, tasks: JoinSet::new() }
