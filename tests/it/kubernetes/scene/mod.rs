@@ -121,7 +121,9 @@ impl Scene {
             if findings.is_empty() {
                 return world;
             }
-            assert!(Instant::now() < deadline, "it does not come to rest: {findings:#?}");
+            if Instant::now() > deadline {
+                panic!("it does not come to rest: {findings:#?}\n{}", world.told());
+            }
             tokio::time::sleep(PAUSE).await;
         }
     }
