@@ -126,10 +126,10 @@ async fn damage_before_the_last_record_is_refused() {
 #[tokio::test]
 async fn a_leader_that_starts_again_is_none() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let mut log = open(dir.path());
+    let mut log = open(dir.path()).expect("an empty log");
     log.save_vote(&Vote::new_committed(3, 7)).await.expect("a vote");
     drop(log);
-    let vote = open(dir.path()).read_vote().await.expect("reads");
+    let vote = open(dir.path()).expect("opens").read_vote().await.expect("reads");
     assert_eq!(vote, Some(Vote::new(3, 7)), "the vote stands, the office does not");
 }
 

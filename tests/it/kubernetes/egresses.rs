@@ -226,6 +226,13 @@ async fn addresses_of_egresses() {
     api.create(Kind::Egress, &chosen("sixth")).await;
     scene.address("sixth", "1.1.2.12").await;
     scene.settled().await;
+    // Another pool: another address.
+    api.create(Kind::ExternalIpPool, &external_pool("another", &[range("1.1.4.1", "1.1.4.9")])).await;
+    api.patch(Kind::Egress, "", "sixth", &json!({"spec": {"externalIPPool": "another"}})).await;
+    scene.address("sixth", "1.1.4.1").await;
+    api.patch(Kind::Egress, "", "sixth", &json!({"spec": {"externalIPPool": "external"}})).await;
+    scene.address("sixth", "1.1.2.12").await;
+    scene.settled().await;
     // The pool goes: so do the addresses that were chosen, and only they.
     api.delete(Kind::ExternalIpPool, "", "external").await;
     for name in ["fourth", "waits", "sixth"] {

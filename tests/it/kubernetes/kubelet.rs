@@ -50,8 +50,8 @@ impl Kubelet {
         Kubelet(tokio::spawn(async move {
             let mut node = node;
             let config = watcher::Config::default;
-            let pods = watcher(pods, config()).applied_objects().map_ok(Seen::Pod).boxed();
-            let pools = watcher(pools, config()).applied_objects().map_ok(Seen::Pool).boxed();
+            let pods = watcher(pods, config()).default_backoff().applied_objects().map_ok(Seen::Pod).boxed();
+            let pools = watcher(pools, config()).default_backoff().applied_objects().map_ok(Seen::Pool).boxed();
             let mut seen = futures::stream::select(pods, pools);
             while let Some(seen) = seen.next().await {
                 match seen {

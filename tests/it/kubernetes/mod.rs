@@ -5,6 +5,8 @@ mod base;
 mod control_plane;
 mod definitions;
 mod egresses;
+mod failover;
+mod histories;
 mod kubelet;
 mod programs;
 mod reservations;

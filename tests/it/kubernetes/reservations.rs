@@ -184,7 +184,9 @@ async fn a_stateful_set_that_goes_and_comes_again() {
     scene.runs(&space, "web", 0..2).await;
     let world = scene.settled().await;
     let held = entries(&world.pools["again"], &space, "web");
-    assert!(held.iter().all(|(ordinal, _, _)| *ordinal < 2), "what is left of the former one: {held:?}");
+    // The new one has taken over what the former one had, and has fewer Pods: as if it had been scaled.
+    assert_eq!(held.iter().map(|it| it.1.clone()).collect::<Vec<_>>()[..2], addresses[..2]);
+    assert!(held.iter().all(|(ordinal, _, phase)| *ordinal < 2 || phase == "Reserved"), "{held:?}");
 
     scene.api.delete(Kind::Namespace, "", &space).await;
     scene.used("again", 0, 21).await;

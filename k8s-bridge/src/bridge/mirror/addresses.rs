@@ -55,9 +55,13 @@ pub fn forget_former(put: &mut PutEgress, ours: bool, row: &EgressRow) {
     for item in &mut put.items {
         // One without a pool cannot be chosen.
         let Some(pool) = &item.pool else { continue };
-        let known = row.items.iter().find(|row| row.pool.as_ref() == Some(pool));
-        if known.is_some_and(|row| row.asked != item.address && row.chosen != item.address) {
-            item.address = known.and_then(|row| row.asked);
+        match row.items.iter().find(|row| row.pool.as_ref() == Some(pool)) {
+            Some(known) if known.asked != item.address && known.chosen != item.address => item.address = known.asked,
+            // It was chosen from another pool, which the spec names no longer.
+            None if row.items.iter().any(|row| row.chosen.is_some() && row.chosen == item.address) => {
+                item.address = None;
+            }
+            _ => {}
         }
     }
 }

@@ -118,6 +118,12 @@ impl Api {
         value(&done.unwrap_or_else(|error| panic!("{kind:?} {namespace} {name} {patch}: {error}")))
     }
 
+    /// The same, if it is there.
+    pub async fn patch_if_there(&self, kind: Kind, namespace: &str, name: &str, patch: &Value) {
+        let done = self.of(kind, namespace).patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        gone_or(done.map(drop));
+    }
+
     /// Changes the status of an object by a merge patch, as this writer.
     pub async fn patch_status(&self, kind: Kind, namespace: &str, name: &str, writer: &str, patch: &Value) -> Value {
         let writer = PatchParams { field_manager: Some(writer.to_owned()), ..PatchParams::default() };

@@ -53,7 +53,8 @@ fn pooled(world: &World, (name, egress): (&str, &Value), items: &[(String, Optio
         let holds =
             address.filter(|it| world.rows.grants.get(it).is_some_and(|it| it.held == Held::Egress(name.into())));
         let Some(holds) = holds else {
-            let why = unmet(world, pool, *address);
+            // What was chosen once, and cannot be had any more, is chosen anew.
+            let why = unmet(world, pool, address.filter(|_| !chosen_by_us(egress)));
             findings.must(why, || format!("{name}: no address of {pool}, which has one ({address:?})"));
             continue;
         };
@@ -91,6 +92,12 @@ fn pooled(world: &World, (name, egress): (&str, &Value), items: &[(String, Optio
         let (status, reason, message) = condition(egress, kind);
         findings.same((status, reason), said(kind, done), || format!("{name}: {kind} ({message})"));
     }
+}
+
+/// Whether what the spec says of addresses is the bridge's own word.
+fn chosen_by_us(egress: &Value) -> bool {
+    let managers = egress["metadata"]["managedFields"].as_array().into_iter().flatten();
+    managers.into_iter().any(|it| it["manager"] == "holdfast" && it["fieldsV1"]["f:spec"]["f:egressIP"].is_object())
 }
 
 /// Whether an item that has no address can have none.

@@ -56,6 +56,29 @@ impl World {
         }
     }
 
+    /// All of it that bears on addresses, a line for each object and row.
+    pub fn told(&self) -> String {
+        let brief = |object: &Value| {
+            let metadata = &object["metadata"];
+            let of = ["annotations", "labels", "uid", "deletionTimestamp", "managedFields"];
+            let metadata: Vec<_> = of.iter().map(|field| format!("{field} {}", metadata[*field])).collect();
+            format!("{} spec {} status {}", metadata.join(" "), object["spec"], object["status"])
+        };
+        let mut lines = Vec::new();
+        let spaced = self.sets.iter().chain(&self.pods).filter(|((space, _), _)| space != "holdfast");
+        lines.extend(spaced.map(|(name, object)| format!("{} {name:?}: {}", object["kind"], brief(object))));
+        let named = self.pools.iter().chain(&self.externals).chain(&self.egresses).chain(&self.nodes);
+        lines.extend(named.map(|(name, object)| format!("{} {name}: {}", object["kind"], brief(object))));
+        let rows = &self.rows;
+        lines.extend(rows.grants.iter().map(|row| format!("{row:?}")));
+        lines.extend(rows.reservations.values().map(|row| format!("{row:?}")));
+        lines.extend(rows.ordinals.values().map(|row| format!("{row:?}")));
+        lines.extend(rows.egresses.values().map(|row| format!("{row:?}")));
+        lines.extend(rows.placements.values().map(|row| format!("{row:?}")));
+        lines.extend(rows.nodes.values().map(|row| format!("{row:?}")));
+        lines.join("\n")
+    }
+
     /// The pools that a StatefulSet's Pods draw from.
     pub fn pools_of(&self, set: &Value) -> Vec<String> {
         let annotation = |at: &Value| at.pointer("/metadata/annotations/ipam.antrea.io~1ippools").cloned();

@@ -34,9 +34,11 @@ fn entries(world: &World, name: &str, pool: &Value, findings: &mut Findings) {
     let order: Vec<_> = entries_of(pool).map(|(address, _)| address).collect();
     findings.must(order.is_sorted_by(|a, b| a < b), || format!("{name}: entries out of order: {order:?}"));
     let written: BTreeMap<_, _> = entries_of(pool).collect();
-    let granted = world.rows.grants_of(PoolKind::IpPool, name);
-    let keys = |it: &BTreeMap<IpAddr, _>| it.keys().copied().collect::<BTreeSet<_>>();
-    let (is, must) = (keys_of(&written), keys(&granted));
+    let mut granted = world.rows.grants_of(PoolKind::IpPool, name);
+    // What a former pool of this name left, another object's status told.
+    let in_force: BTreeSet<_> = world.in_force(false, name).into_iter().collect();
+    granted.retain(|address, _| in_force.contains(address));
+    let (is, must) = (keys_of(&written), keys_of(&granted));
     findings.must(is == must, || {
         let extra: Vec<_> = is.difference(&must).collect();
         let missing: Vec<_> = must.difference(&is).collect();
@@ -121,9 +123,9 @@ fn allocated_once(world: &World, findings: &mut Findings) {
             of_ordinals.entry(key).or_default().push((address, entry));
         }
     }
-    for ((namespace, pod, _), entries) in of_ordinals {
+    for ((namespace, pod, v4), entries) in of_ordinals {
         let allocated: Vec<_> = entries.iter().filter(|(_, entry)| entry["phase"] == "Allocated").collect();
-        let must = usize::from(world.lives(&namespace, &pod));
+        let must = usize::from(world.lives(&namespace, &pod) && !uses_retired(world, &namespace, &pod, v4));
         findings.same(allocated.len(), must, || format!("{namespace}/{pod}: addresses allocated of {entries:?}"));
         for (address, entry) in entries {
             let is = &entry["owner"]["pod"];
@@ -136,4 +138,17 @@ fn allocated_once(world: &World, findings: &mut Findings) {
             findings.same(named, must, || format!("{address}: Pod"));
         }
     }
+}
+
+/// Whether a Pod runs with an address of a pool that is gone.
+fn uses_retired(world: &World, namespace: &str, pod: &str, v4: bool) -> bool {
+    let pod = &world.pods[&(namespace.to_owned(), pod.to_owned())];
+    let has = pod["status"]["podIPs"].as_array().into_iter().flatten();
+    let mut has = has.filter_map(|it| it["ip"].as_str()?.parse::<IpAddr>().ok()).filter(|ip| ip.is_ipv4() == v4);
+    has.any(|address| {
+        let grant = world.rows.grants.get(&address);
+        grant.is_some_and(|grant| {
+            !world.pools.contains_key(&grant.pool) || !world.in_force(false, &grant.pool).contains(&address)
+        })
+    })
 }
