@@ -22,7 +22,7 @@ use std::fmt;
 use holdfast_statemachine::command::{
     DeleteEgress, DeleteNode, DeletePool, ObjectId, OwnerRef, ReleaseGrant, ReleaseReservation, StatefulSetId,
 };
-use holdfast_statemachine::row::{Holder, ReservationRow};
+use holdfast_statemachine::row::Holder;
 use holdfast_statemachine::{Action, Command, Name, PoolId, PoolKind, Source, Tables};
 
 pub use pod::is_gone as pod_is_gone;

@@ -205,7 +205,7 @@ impl<L: Ledger> Turn<L> {
             }
             // Whoever leads next looks anew.
             Err(Unproposed::NotLeader) => Next::At(Instant::now() + PAUSE),
-            Err(Unproposed::Again(why)) => {
+            Err(Unproposed::Again(why) | Unproposed::TooLarge(why)) => {
                 warn!(pool = %self.key, why, "observed again");
                 office.report.failed(&why);
                 Next::At(Instant::now() + PAUSE)
