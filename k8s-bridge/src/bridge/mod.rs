@@ -99,7 +99,9 @@ pub async fn run<L: Ledger>(ledger: L, client: Client, options: Options, report:
                 Ended::Unfit(unfit) => return unfit,
                 // By the log itself, before this replica knows; or it was about to hand over, and may go on leading.
                 Ended::Deposed => {
-                    if let Ok(Err(_)) = tokio::time::timeout(PAUSE, leads.wait_for(|now| *now != Some(term))).await {
+                    let another = tokio::time::timeout(PAUSE, leads.wait_for(|now| *now != Some(term)));
+                    let is_over = matches!(another.await, Ok(Err(_)));
+                    if is_over {
                         std::future::pending::<()>().await;
                     }
                 }
