@@ -1,5 +1,6 @@
 //! The bridge beside a replica: what it needs of the ledger, over the replica; and the API server's whereabouts.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,8 @@ use holdfast_bridge::bridge::{self, Options, Unfit};
 use holdfast_bridge::ledger::{Gap, Ledger, Outcomes, Unproposed};
 use holdfast_raft::{Node, ProposeError};
 use holdfast_statemachine as statemachine;
+use holdfast_statemachine::row::Holder;
+use holdfast_statemachine::store::Subject;
 use holdfast_statemachine::{Change, Command, Revision, StoreError};
 use tokio::sync::watch;
 use tracing::warn;
@@ -19,6 +22,9 @@ use crate::cli::Failure;
 const PROPOSAL: Duration = Duration::from_secs(10);
 /// How long connecting to the API server may take.
 const CONNECT: Duration = Duration::from_secs(10);
+
+/// Former holders of an address that are looked at.
+const HOLDERS: usize = 8;
 
 /// A bridge that is ready to run.
 pub struct Bridge {
@@ -79,6 +85,19 @@ impl Ledger for Here {
 
     fn revision(&self) -> watch::Receiver<Revision> {
         self.0.subscribe()
+    }
+
+    fn held_before(&self, address: IpAddr) -> Option<Holder> {
+        let intervals = self.0.store().history_of_address(address, None, HOLDERS).unwrap_or_else(|error| {
+            warn!(%error, "the history of an address cannot be read");
+            Vec::new()
+        });
+        let ended = intervals.into_iter().filter(|interval| interval.to.is_some());
+        ended.map(|interval| interval.subject).find_map(|subject| match subject {
+            Subject::Held { holder: Holder::Observed { .. }, .. } => None,
+            Subject::Held { holder, .. } => Some(holder),
+            _ => None,
+        })
     }
 
     fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Change>, Gap> {

@@ -1,6 +1,9 @@
 //! The ledger, as the bridge sees it.
 
+use std::net::IpAddr;
+
 use holdfast_statemachine as statemachine;
+use holdfast_statemachine::row::Holder;
 use holdfast_statemachine::{Change, Command, Outcome, Rejection, Revision};
 use tokio::sync::watch;
 
@@ -21,6 +24,10 @@ pub trait Ledger: Clone + Send + Sync + 'static {
 
     /// The ledger's revision here, whenever it changes.
     fn revision(&self) -> watch::Receiver<Revision>;
+
+    /// Who held an address before whoever holds it now, if anybody does, as far as the history goes. Holders that are
+    /// only observed are passed over.
+    fn held_before(&self, address: IpAddr) -> Option<Holder>;
 
     /// At most `limit` changes that follow a revision, in order.
     fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Change>, Gap>;

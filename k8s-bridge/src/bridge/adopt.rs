@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use holdfast_statemachine::adopt::{Adopt, AdoptItem, AdoptedBy, Conflict};
+use holdfast_statemachine::adopt::{Adopt, AdoptItem, AdoptedBy, Conflict, Mode};
 use holdfast_statemachine::command::{Grant, Owner, OwnerRef, PodOwner, ReleaseGrant, StatefulSetId};
 use holdfast_statemachine::outcome::Note;
 use holdfast_statemachine::row::{Holder, PoolId, PoolKind};
@@ -77,12 +77,14 @@ pub async fn adopt<L: Ledger>(office: &Arc<Office<L>>) -> Result<(), Deposed> {
         decide::pass(office, office.cache.keys(kind)).await?;
     }
     let mut items = pool_entries(office);
-    items.extend(services(office).await.into_iter().map(|service| AdoptItem::Address {
-        pool: service.pool,
-        address: service.address,
-        by: AdoptedBy::Owner(service.owner),
-    }));
-    items.extend(egresses(office));
+    if office.options.mode == Mode::Standalone {
+        items.extend(services(office).await.into_iter().map(|service| AdoptItem::Address {
+            pool: service.pool,
+            address: service.address,
+            by: AdoptedBy::Owner(service.owner),
+        }));
+        items.extend(egresses(office));
+    }
     info!(items = items.len(), "adopting what the Kubernetes API says is held");
     for piece in items.chunks(ENTRY) {
         if let Some(rejection) = propose(office, vec![Adopt::Held(piece.to_vec())]).await? {
@@ -183,11 +185,15 @@ pub(super) struct EntryStatefulSet {
 fn pool_entries<L: Ledger>(office: &Office<L>) -> Vec<AdoptItem> {
     let mut running = Vec::new();
     let mut reserved = Vec::new();
+    let beside_antrea = office.options.mode == Mode::Antrea;
     for (key, live) in office.cache.all(Kind::IpPool) {
         let pool = PoolId { kind: PoolKind::IpPool, name: key.name.clone() };
         let entries = live.status.get("ipAddresses").and_then(Value::as_array);
         for value in entries.into_iter().flatten() {
             match read_entry(office, value) {
+                // What is nobody's that is wanted here is observed as another's.
+                Ok((_, by)) if beside_antrea && !is_wanted(office, &key.name, &by) => {}
+                Err(_) if beside_antrea => {}
                 Ok((address, by)) => {
                     let runs = matches!(&by, AdoptedBy::Ordinal { pod: Some(_), .. } | AdoptedBy::Owner(Owner::Pod(_)));
                     let list = if runs { &mut running } else { &mut reserved };
@@ -205,6 +211,24 @@ fn pool_entries<L: Ledger>(office: &Office<L>) -> Vec<AdoptItem> {
     }
     running.extend(reserved);
     running
+}
+
+/// Whether an entry is of an ordinal that is wanted of its pool, or whose Pod runs.
+fn is_wanted<L: Ledger>(office: &Office<L>, pool: &Name, by: &AdoptedBy) -> bool {
+    let AdoptedBy::Ordinal { id, ordinal, pod, .. } = by else { return false };
+    let asks = || {
+        let live = office.cache.get(&Key::stateful_set(id))?;
+        let namespace = office.cache.namespace(&id.namespace);
+        match translate::translate(live.object.as_ref().ok()?, namespace.as_ref()).ok()?.action? {
+            Action::Reserve(reserve) => Some(reserve.spec),
+            _ => None,
+        }
+    };
+    pod.is_some()
+        || asks().is_some_and(|spec| {
+            let wanted = *ordinal >= spec.start && ordinal - spec.start < spec.replicas;
+            wanted && spec.pools.contains(pool)
+        })
 }
 
 /// Whose an entry says an address is, if that owner is still there.

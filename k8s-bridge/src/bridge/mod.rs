@@ -10,6 +10,7 @@ mod informer;
 pub mod key;
 mod mirror;
 mod modes;
+mod observe;
 pub mod office;
 pub mod queue;
 mod readiness;
@@ -142,15 +143,11 @@ async fn serve<L: Ledger>(office: Arc<Office<L>>) -> Ended {
             listed.push((<$kind as watched::Watchable>::KIND, receiver));
         })*};
     }
-    follow!(
-        watched::Namespaces,
-        watched::IpPools,
-        watched::ExternalIpPools,
-        watched::Nodes,
-        watched::Pods,
-        watched::StatefulSets,
-        watched::Egresses
-    );
+    follow!(watched::Namespaces, watched::IpPools, watched::Pods, watched::StatefulSets);
+    if office.options.mode == Mode::Standalone {
+        // Beside Antrea its agents place Egress addresses by themselves: a second opinion would only mislead.
+        follow!(watched::ExternalIpPools, watched::Nodes, watched::Egresses);
+    }
     for (kind, mut listed) in listed {
         if listed.wait_for(|listed| *listed).await.is_err() {
             return Ended::Failed;

@@ -1,5 +1,6 @@
 //! Against a real Kubernetes API server.
 
+mod antrea;
 mod base;
 mod control_plane;
 mod definitions;

@@ -8,6 +8,7 @@ use holdfast_statemachine::Name;
 
 use super::contest::Contest;
 use super::status::newer;
+use crate::bridge::observe::List;
 use crate::bridge::watched::Live;
 
 /// The first pause after a failure; each further one is twice as long.
@@ -34,6 +35,8 @@ pub struct Memory {
     pub spec: Contest,
     /// Others' changes to its status.
     pub status: Contest,
+    /// What is ours in the list of an IPPool that others write as well.
+    pub list: List,
 }
 
 impl Memory {

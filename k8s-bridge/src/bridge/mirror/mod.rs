@@ -5,6 +5,8 @@
 //! object, its rows and what is remembered of it.
 
 pub mod addresses;
+mod antrea;
+mod antrea_merge;
 mod budget;
 mod contest;
 mod cut;
@@ -23,15 +25,13 @@ mod tests;
 
 use std::sync::Arc;
 
-use tokio::task::JoinSet;
-
-use super::Mode;
 use super::office::Office;
 use super::recorder;
 use crate::ledger::Ledger;
 
 pub use budget::Budget;
 pub use requests::MANAGER;
+pub(super) use status::newer;
 
 /// Follows the ledger's changes, and tells people of them, for as long as this replica leads.
 pub async fn follow<L: Ledger>(office: Arc<Office<L>>) {
@@ -40,25 +40,5 @@ pub async fn follow<L: Ledger>(office: Arc<Office<L>>) {
 
 /// Writes for as long as this replica leads.
 pub async fn run<L: Ledger>(office: Arc<Office<L>>) {
-    // Dropping the set ends every task in it.
-    let mut tasks = JoinSet::new();
-    match office.options.mode {
-        Mode::Standalone => {
-            tasks.spawn(writers::run(office));
-        }
-        Mode::Antrea => {
-            tasks.spawn(async move {
-                loop {
-                    office.mirror.take().await;
-                }
-            });
-        }
-    }
-    while let Some(ended) = tasks.join_next().await {
-        if let Err(error) = ended
-            && let Ok(panic) = error.try_into_panic()
-        {
-            std::panic::resume_unwind(panic);
-        }
-    }
+    writers::run(office).await;
 }

@@ -14,6 +14,7 @@ use super::memory::Memory;
 use super::requests::{self, Failure};
 use super::wanted::{egress_row, wanted};
 use super::{cut, other_writer, status};
+use crate::bridge::Mode;
 use crate::bridge::key::Key;
 use crate::bridge::office::Office;
 use crate::bridge::recorder::Telling;
@@ -72,7 +73,7 @@ pub struct Turn<L> {
 
 /// One part of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+pub(super) enum Part {
     Spec,
     Status,
 }
@@ -80,6 +81,9 @@ enum Part {
 impl<L: Ledger> Turn<L> {
     /// Sees to the addresses in its spec, if it is an Egress.
     pub async fn spec(&mut self) -> Next {
+        if self.office.options.mode == Mode::Antrea {
+            return if self.key.kind == Kind::IpPool { Next::Status } else { Next::Right };
+        }
         if self.key.kind != Kind::Egress {
             return Next::Status;
         }
@@ -127,6 +131,9 @@ impl<L: Ledger> Turn<L> {
 
     /// Sees to its status.
     pub async fn status(&mut self) -> Next {
+        if self.office.options.mode == Mode::Antrea {
+            return self.list().await;
+        }
         for _ in 0..ATTEMPTS {
             let Some(live) = self.live() else { return Next::Gone };
             let now = Instant::now();
@@ -176,12 +183,12 @@ impl<L: Ledger> Turn<L> {
     }
 
     /// The newest version known; none once it is gone.
-    fn live(&mut self) -> Option<Arc<Live>> {
+    pub(super) fn live(&mut self) -> Option<Arc<Live>> {
         Some(self.memory.newest(self.office.cache.get(&self.key)?))
     }
 
     /// Until when a request has to wait, if it has to.
-    fn wait(&mut self, part: Part, now: Instant) -> Option<Instant> {
+    pub(super) fn wait(&mut self, part: Part, now: Instant) -> Option<Instant> {
         if let Some(at) = self.memory.not_before.filter(|at| *at > now) {
             return Some(at);
         }
@@ -198,7 +205,7 @@ impl<L: Ledger> Turn<L> {
     }
 
     /// Its status was written.
-    fn wrote(&mut self, size: usize) {
+    pub(super) fn wrote(&mut self, size: usize) {
         self.memory.succeeded();
         if self.key.kind == Kind::IpPool {
             let pace = if size > LARGE { PACE_OF_LARGE } else { PACE };
@@ -208,7 +215,7 @@ impl<L: Ledger> Turn<L> {
     }
 
     /// A request was not done: what follows, unless it is to be tried again at once.
-    async fn failed(&mut self, failure: Failure) -> Option<Next> {
+    pub(super) async fn failed(&mut self, failure: Failure) -> Option<Next> {
         let failure = match failure {
             Failure::Conflict => match requests::get(&self.office.client, &self.key).await {
                 Ok(live) => {

@@ -66,7 +66,7 @@ fn asked(live: &Live) -> Option<Action> {
     translate::translate(live.object.as_ref().ok()?, None).ok()?.action
 }
 
-fn asked_pool(live: &Live) -> Option<PutPool> {
+pub fn asked_pool(live: &Live) -> Option<PutPool> {
     match asked(live)? {
         Action::PutPool(put) => Some(put),
         _ => None,

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 pub use api::{Api, Kind};
 pub use check::{World, findings};
-pub use ledger::Rows;
+pub use ledger::{Held, Rows};
 pub use objects::*;
 pub use pool_view::{entries, run_of};
 pub use recorder::Recorder;
@@ -54,7 +54,7 @@ impl Scene {
     /// Starts three replicas on a stage, with these options.
     pub async fn of(stage: Stage, options: &[&str]) -> Scene {
         let kubeconfig = stage.kubeconfig().to_str().expect("text").to_owned();
-        let options = [&["--kubernetes"], options].concat();
+        let options = [&[stage.mode()], options].concat();
         let group = Group::start_with(3, &options, &[("KUBECONFIG", &kubeconfig)]);
         Scene { group, stage }
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use holdfast_bridge::crds;
 use k8s_openapi::api::authentication::v1::BoundObjectReference;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -26,6 +27,8 @@ pub struct Stage {
     /// Lines of the audit log that are not of this test.
     asked_before: usize,
     curtains: usize,
+    /// Whether the definitions are as if Antrea had installed them.
+    beside_antrea: bool,
 }
 
 impl Stage {
@@ -38,11 +41,29 @@ impl Stage {
         clear(&api).await;
         let directory = tempfile::tempdir().expect("a temporary directory");
         let asked_before = control_plane.audit().len();
-        let mut stage = Stage { api, control_plane, directory, asked_before, curtains: 0 };
+        let mut stage = Stage { api, control_plane, directory, asked_before, curtains: 0, beside_antrea: false };
         stage.rotate_token().await;
         let kubeconfig = stage.control_plane.kubeconfig_for(&stage.token_file());
         std::fs::write(stage.kubeconfig(), kubeconfig).expect("writes");
         Some(stage)
+    }
+
+    /// The same as Antrea leaves it: its definitions lack the label of ours. The bridge has the rights of that mode.
+    pub async fn beside_antrea() -> Option<Stage> {
+        let mut stage = Stage::empty().await?;
+        stage.beside_antrea = true;
+        let label = format!("{}-", crds::LABEL);
+        let plane = stage.control_plane();
+        plane.kubectl(&[&["label", "customresourcedefinition"], &crds::NAMES[..], &[&label]].concat()).expect(0);
+        let rights = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/antrea/rbac.yaml");
+        let apply = ["apply", "--server-side", "--validate=strict", "--namespace=holdfast", "-f", rights];
+        plane.kubectl(&apply).expect(0);
+        Some(stage)
+    }
+
+    /// The mode that fits it, as an option.
+    pub fn mode(&self) -> &'static str {
+        if self.beside_antrea { "--kubernetes=antrea" } else { "--kubernetes" }
     }
 
     /// Three replicas begin to follow it.
@@ -136,6 +157,17 @@ impl Stage {
         self.api.delete(Kind::IpPool, "", &name).await;
         self.api.delete(Kind::ExternalIpPool, "", &name).await;
         self.api.delete(Kind::Namespace, "", &namespace).await;
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if self.beside_antrea {
+            let base = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy");
+            let restored = self.control_plane.kubectl(&["apply", "--server-side", "-k", base]);
+            // One panic is enough.
+            assert!(restored.code == 0 || std::thread::panicking(), "{restored:#?}");
+        }
     }
 }
 

@@ -1,9 +1,11 @@
 //! A bridge's mirror between a ledger in memory and an API server in memory. What an informer would show, tests show.
 
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 use holdfast_statemachine::command::Entry;
+use holdfast_statemachine::row::Holder;
 use holdfast_statemachine::{Action, Change, Command, Ledger as Rows, Revision, Source};
 use kube::client::Client;
 use serde_json::Value;
@@ -52,15 +54,18 @@ impl InMemory {
     pub fn apply(&self, actions: Vec<Action>) {
         let commands =
             actions.into_iter().map(|action| Command { source: Source::Kubernetes, only_in_term: None, action });
-        let mut rows = self.0.rows.write().expect("nobody panicked");
-        let index = rows.tables().clock().revision + 100;
-        let applied =
-            rows.apply(&Entry { index, term: 1, proposed_at: 1_796_025_600_000, commands: commands.collect() });
-        for outcome in applied.outcomes {
+        for outcome in self.enter(commands.collect()) {
             outcome.expect("is accepted");
         }
+    }
+
+    fn enter(&self, commands: Vec<Command>) -> Outcomes {
+        let mut rows = self.0.rows.write().expect("nobody panicked");
+        let index = rows.tables().clock().revision + 100;
+        let applied = rows.apply(&Entry { index, term: 1, proposed_at: 1_796_025_600_000, commands });
         self.0.changes.lock().expect("nobody panicked").extend(applied.changes);
         self.0.revision.send_replace(rows.tables().clock().revision);
+        applied.outcomes
     }
 }
 
@@ -73,8 +78,8 @@ impl Ledger for InMemory {
         self.0.leads.subscribe()
     }
 
-    async fn propose(&self, _: Vec<Command>) -> Result<Outcomes, Unproposed> {
-        Err(Unproposed::NotLeader)
+    async fn propose(&self, commands: Vec<Command>) -> Result<Outcomes, Unproposed> {
+        Ok(self.enter(commands))
     }
 
     fn read<T>(&self, read: impl FnOnce(&Rows) -> T) -> T {
@@ -83,6 +88,10 @@ impl Ledger for InMemory {
 
     fn revision(&self) -> watch::Receiver<Revision> {
         self.0.revision.subscribe()
+    }
+
+    fn held_before(&self, _: IpAddr) -> Option<Holder> {
+        None
     }
 
     fn changes(&self, after: Revision, limit: usize) -> Result<Vec<Change>, Gap> {
