@@ -137,7 +137,7 @@ async fn placements_of_antreas_vectors() {
         scene.placed(&[("a", wanted)]).await;
     }
     scene.settled().await;
-    scene.end();
+    scene.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -171,7 +171,7 @@ async fn the_sequence_of_antreas_own_test() {
     step(8, &[("b", "node2"), ("c", "node1"), ("d", "node2")], &["d"]).await;
     scene.capacity("node1", Value::Null).await;
     step(9, &[("b", "node2"), ("c", "node1"), ("d", "node1")], &["d"]).await;
-    scene.end();
+    scene.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -202,10 +202,11 @@ async fn addresses_of_egresses() {
     }
     scene.settled().await;
     // None is left for the last: whoever frees one wakes it.
-    for name in ["fourth", "fifth", "waits"] {
+    for (name, address) in [("fourth", "1.1.2.11"), ("fifth", "1.1.2.12")] {
         api.create(Kind::Egress, &chosen(name)).await;
+        scene.address(name, address).await;
     }
-    scene.address("fifth", "1.1.2.12").await;
+    api.create(Kind::Egress, &chosen("waits")).await;
     scene.condition(Kind::Egress, "waits", "IPAllocated", "False", "AllocationError").await;
     scene.condition(Kind::ExternalIpPool, "external", "Exhausted", "True", "NoneFree").await;
     let columns = scene.control_plane().kubectl(&["get", "eip", "external"]).expect(0).out;
@@ -251,7 +252,7 @@ async fn addresses_of_egresses() {
         api.until(Kind::Egress, "", name, "an address of the new ranges", has).await;
     }
     scene.settled().await;
-    scene.end();
+    scene.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -279,7 +280,7 @@ async fn several_addresses_of_one_egress() {
     scene.condition(Kind::Egress, "several", "IPAllocated", "True", "Allocated").await;
     scene.condition(Kind::Egress, "several", "IPAssigned", "True", "Assigned").await;
     scene.settled().await;
-    scene.end();
+    scene.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -334,7 +335,7 @@ async fn a_node_that_goes_moves_what_it_carries_and_nothing_else() {
     let last = scene.condition(Kind::Egress, "e19", "IPAssigned", "False", "AssignmentError").await;
     assert!(last["message"].as_str().is_some_and(|it| it.contains("1 AtCapacity")), "{last}");
     scene.settled().await;
-    scene.end();
+    scene.end().await;
 }
 
 impl Scene {

@@ -75,7 +75,7 @@ async fn a_leader_killed_three_times_while_600_objects_are_made() {
     let memory = scene.control_plane().most_memory();
     println!("{versions} versions; the control plane had at most {} MiB resident", memory >> 20);
     assert!(memory < 4 << 30, "{memory}");
-    scene.end();
+    scene.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -115,5 +115,5 @@ async fn a_leader_that_stood_still_past_its_lease_changes_nothing_any_more() {
     };
     assert_eq!(held(&after), held(&before));
     recorder.never_fell();
-    scene.end();
+    scene.end().await;
 }

@@ -55,7 +55,7 @@ async fn a_random_history_comes_to_rest_as_it_must() {
         }
     }
     history.scene.settled().await;
-    history.scene.end();
+    history.scene.end().await;
 }
 
 impl History {
@@ -63,6 +63,7 @@ impl History {
         let began = Instant::now();
         let rest = tokio::time::timeout(PATIENCE * 2, self.scene.settled()).await;
         assert!(rest.is_ok(), "HOLDFAST_SEED={seed}: no rest after step {step}");
+        self.scene.check().await;
         println!("at rest {:?} after step {step}", began.elapsed());
     }
 

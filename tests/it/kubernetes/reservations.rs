@@ -61,7 +61,7 @@ async fn antreas_own_flow_of_5_11_7_and_20() {
     api.patch(Kind::IpPool, "", "flow", &ranges(&[range("10.2.2.100", "10.2.2.110"), cidr("10.2.2.128/26")])).await;
     scene.holds("flow", (&space, "large"), 0, &run_of("10.2.2.129", 20)).await;
     scene.settled().await;
-    scene.end();
+    scene.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -103,7 +103,7 @@ async fn scaling() {
     scene.settled().await;
     released_when_the_pod_is_gone(&mut scene, &space).await;
     from_another_first_ordinal(&scene, &space).await;
-    scene.end();
+    scene.end().await;
 }
 
 /// With `when-scaled: release`, an ordinal's address is free once its Pod is gone, and not before.
@@ -191,7 +191,7 @@ async fn a_stateful_set_that_goes_and_comes_again() {
     scene.api.delete(Kind::Namespace, "", &space).await;
     scene.used("again", 0, 21).await;
     scene.settled().await;
-    scene.end();
+    scene.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -240,7 +240,7 @@ async fn pools_changed_under_a_partition_and_rolled_back() {
     scene.settled().await;
     let told = scene.event(Kind::StatefulSet, "web", "Moved").await;
     assert!(told.contains("new"), "{told}");
-    scene.end();
+    scene.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -285,7 +285,7 @@ async fn fixed_addresses_and_two_families() {
     scene.api.delete(Kind::StatefulSet, &space, "both").await;
     scene.holds("four", (&space, "taken"), 0, &["10.2.2.100".to_owned()]).await;
     scene.settled().await;
-    scene.end();
+    scene.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -351,5 +351,5 @@ async fn pools_that_come_change_and_go() {
     scene.api.delete(Kind::Pod, &space, "web-0").await;
     scene.runs(&space, "web", 0..4).await;
     scene.settled().await;
-    scene.end();
+    scene.end().await;
 }

@@ -12,7 +12,7 @@ use std::ops::Deref;
 use std::time::{Duration, Instant};
 
 use holdfast_api::Client;
-use holdfast_api::v1::MemberListRequest;
+use holdfast_api::v1::{MemberListRequest, WatchRequest};
 use serde_json::Value;
 
 pub use api::{Api, Kind};
@@ -165,14 +165,39 @@ impl Scene {
 
     /// What must hold at the end of every scene: nothing was forbidden to the bridge, and every replica's ledger is
     /// whole and the same.
-    pub fn end(self) {
+    pub async fn end(self) {
         // (That a namespace which is being deleted takes nothing new is no question of rights.)
         let forbidden = |event: &Value| {
             event["responseStatus"]["code"] == 403 && event["annotations"]["authorization.k8s.io/decision"] != "allow"
         };
         let forbidden: Vec<_> = self.asked().into_iter().filter(forbidden).collect();
         assert!(forbidden.is_empty(), "{forbidden:#?}");
-        self.group.holdfast(&["check", "--timeout", "60s"]).expect(0);
+        self.check().await;
+    }
+
+    /// Every replica's ledger is whole, and all are the same.
+    pub async fn check(&self) {
+        let checked = self.group.holdfast(&["check", "--timeout", "60s", "-o", "json"]);
+        if checked.code == 0 {
+            return;
+        }
+        let mut told = Vec::new();
+        for endpoint in &self.group.endpoints {
+            let client = Client::new([endpoint]).expect("an endpoint");
+            let mut watch = client.watch(WatchRequest { after_revision: Some(0), ..WatchRequest::default() });
+            let mut changes = Vec::new();
+            while let Ok(Ok(next)) = tokio::time::timeout(Duration::from_secs(1), watch.next()).await {
+                changes.extend(next.changes.into_iter().map(|change| format!("{change:?}")));
+            }
+            told.push(changes);
+        }
+        let differ = (0..).find(|at| told.iter().any(|of| of.get(*at) != told[0].get(*at)) || told[0].len() <= *at);
+        let differ = differ.expect("the lists end");
+        let around = |changes: &Vec<String>| {
+            changes.iter().skip(differ.saturating_sub(6)).take(12).cloned().collect::<Vec<_>>().join("\n")
+        };
+        let around: Vec<_> = told.iter().map(around).collect();
+        panic!("{checked:#?}\nthe replicas' changes differ from the {differ}. on:\n{}", around.join("\n\n"));
     }
 }
 
