@@ -10,7 +10,9 @@ use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use super::scene::{Api, Held, Kind, PATIENCE, PAUSE, Rows, Scene, Stage, entries, pool, range, run_of, set};
+use super::scene::{
+    Api, Held, Kind, PATIENCE, PAUSE, Rows, Scene, Stage, entries, pool, range, reserved, run_of, set, set_up,
+};
 use super::{Addresses, Kubelet};
 
 /// Replicas beside Antrea, on an API server with its definitions.
@@ -27,21 +29,6 @@ fn list(pool: &Value) -> Vec<Value> {
 
 fn address(entry: &Value) -> &str {
     entry["ipAddress"].as_str().expect("an address")
-}
-
-/// As antrea-controller reserves for a StatefulSet.
-fn reserved(address: &str, namespace: &str, set: &str, index: u32) -> Value {
-    json!({
-        "ipAddress": address,
-        "phase": "Reserved",
-        "owner": {"statefulSet": {"name": set, "namespace": namespace, "index": index}},
-    })
-}
-
-/// As an agent that sets a Pod up changes an entry.
-fn set_up(entry: &mut Value, namespace: &str, pod: &str, container: &str) {
-    entry["phase"] = "Allocated".into();
-    entry["owner"]["pod"] = json!({"name": pod, "namespace": namespace, "containerID": container, "ifName": "eth0"});
 }
 
 /// As an agent that takes a Pod of a StatefulSet down.

@@ -73,3 +73,18 @@ pub fn ready(status: &str) -> Value {
 pub fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
+
+/// As antrea-controller reserves for a StatefulSet.
+pub fn reserved(address: &str, namespace: &str, set: &str, index: u32) -> Value {
+    json!({
+        "ipAddress": address,
+        "phase": "Reserved",
+        "owner": {"statefulSet": {"name": set, "namespace": namespace, "index": index}},
+    })
+}
+
+/// As an agent that sets a Pod up changes an entry.
+pub fn set_up(entry: &mut Value, namespace: &str, pod: &str, container: &str) {
+    entry["phase"] = "Allocated".into();
+    entry["owner"]["pod"] = json!({"name": pod, "namespace": namespace, "containerID": container, "ifName": "eth0"});
+}
