@@ -8,6 +8,7 @@ mod egresses;
 mod failover;
 mod histories;
 mod kubelet;
+mod pods;
 mod programs;
 mod reservations;
 mod rights;
