@@ -8,6 +8,7 @@ mod egresses;
 mod failover;
 mod histories;
 mod kubelet;
+mod outage;
 mod programs;
 mod reservations;
 mod rights;
