@@ -22,6 +22,8 @@ use crate::cli::Failure;
 const PROPOSAL: Duration = Duration::from_secs(10);
 /// How long connecting to the API server may take.
 const CONNECT: Duration = Duration::from_secs(10);
+/// How long a list or a watch may be silent: a little more than a watch lasts.
+const SILENCE: Duration = Duration::from_mins(5);
 
 /// Former holders of an address that are looked at.
 const HOLDERS: usize = 8;
@@ -39,6 +41,7 @@ impl Bridge {
         let refused = |error: &dyn std::fmt::Display| Failure::Usage(format!("kubernetes: {error}"));
         let mut config = kube::Config::infer().await.map_err(|error| refused(&error))?;
         config.connect_timeout = Some(CONNECT);
+        config.read_timeout = Some(SILENCE);
         // The bridge knows itself what is worth trying again, and when.
         config.default_retry = false;
         let client = kube::Client::try_from(config).map_err(|error| refused(&error))?;
@@ -75,6 +78,7 @@ impl Ledger for Here {
             Err(ProposeError::NotLeader { .. } | ProposeError::NotReady { .. } | ProposeError::Stopping) => {
                 Err(Unproposed::NotLeader)
             }
+            Err(error @ ProposeError::TooLarge { .. }) => Err(Unproposed::TooLarge(error.to_string())),
             Err(error) => Err(Unproposed::Again(error.to_string())),
         }
     }

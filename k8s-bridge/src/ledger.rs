@@ -42,6 +42,9 @@ pub enum Unproposed {
     /// This replica leads no longer. Nothing was done.
     #[error("this replica leads no longer")]
     NotLeader,
+    /// They are more than one entry takes: fewer at a time may do. Nothing was done.
+    #[error("{0}")]
+    TooLarge(String),
     /// Not now, or nobody knows whether: commands are declarative, so they may be tried again.
     #[error("{0}")]
     Again(String),

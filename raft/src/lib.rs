@@ -39,6 +39,7 @@ pub use error::{Error, MemberError, ProposeError, ReadError};
 pub use node::{Node, Proposed};
 pub use peer::PeerService;
 pub use space::FreeSpace;
+pub use state_machine::applied_index;
 pub use status::{MemberId, MemberStatus, Phase, Role, Status};
 
 /// A replica's id: random, kept in its data directory, never derived from its name and never used again

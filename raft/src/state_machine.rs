@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use holdfast_statemachine::codec::{self, Kind};
-use holdfast_statemachine::store::Options;
+use holdfast_statemachine::store::{Meta, Options};
 use holdfast_statemachine::{self as ledger, Millis, Revision, Store, StoreError};
 use openraft::storage::RaftStateMachine;
 use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder, Snapshot, StorageIOError};
@@ -38,6 +38,12 @@ impl Position {
     fn encode(&self) -> Result<Vec<u8>, StorageError> {
         codec::encode(Kind::Position, self).map_err(|error| StorageIOError::write_state_machine(&error).into())
     }
+}
+
+/// The last log index applied to a store when its record was as given: its digest and its history are those of that
+/// index.
+pub fn applied_index(meta: &Meta) -> Option<u64> {
+    Position::decode(meta.position.as_deref()).ok()?.applied.map(|id| id.index)
 }
 
 /// How far the ledger is, for those who wait for it.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use holdfast_api::v1;
 use holdfast_api::v1::cluster_server::Cluster as Service;
-use holdfast_raft::{MemberStatus, Phase, Role, Status as ReplicaStatus};
+use holdfast_raft::{MemberStatus, Phase, Role, Status as ReplicaStatus, applied_index};
 use holdfast_statemachine::{Ledger, Store};
 use tonic::{Request, Response, Status};
 
@@ -89,16 +89,26 @@ fn check(store: &Arc<Store>) -> v1::CheckResponse {
     // A copy is checked, so that entries wait for the copying alone.
     let ledger = store.read(Ledger::clone);
     let mut findings: Vec<String> = ledger.check().iter().map(ToString::to_string).take(FINDINGS_MAX).collect();
-    let revision = ledger.tables().clock().revision;
     drop(ledger);
-    let (digest, recomputed_digest) = match store.check() {
-        Ok(found) => (hexadecimal(found.digest), hexadecimal(found.digest)),
+    // Entries go on: what is told of the store is all of one of them.
+    let (meta, recomputed_digest) = match store.check() {
+        Ok(found) => {
+            let digest = hexadecimal(found.digest);
+            (found, digest)
+        }
         Err(error) => {
             findings.push(error.to_string());
-            (hexadecimal(store.digest()), String::new())
+            (store.meta(), String::new())
         }
     };
-    v1::CheckResponse { revision, digest, recomputed_digest, findings, ..v1::CheckResponse::default() }
+    v1::CheckResponse {
+        index: applied_index(&meta).unwrap_or_default(),
+        revision: meta.history.last(),
+        digest: hexadecimal(meta.digest),
+        recomputed_digest,
+        findings,
+        ..v1::CheckResponse::default()
+    }
 }
 
 #[tonic::async_trait]
@@ -106,11 +116,11 @@ impl<R: Replica> Service for ClusterService<R> {
     async fn status(&self, _: Request<v1::StatusRequest>) -> Result<Response<v1::StatusResponse>, Status> {
         let told = self.replica.status().await;
         let store = self.replica.store();
-        // The digest is of the applied index only if no entry came between; the revision tells.
-        let (revision, ledger_time_ms, kubernetes) = store.read(|ledger| {
-            let clock = ledger.tables().clock();
+        // Digest, index and revision of one entry: two replicas can be compared by them.
+        let meta = store.meta();
+        let (ledger_time_ms, kubernetes) = store.read(|ledger| {
             let kubernetes = self.kubernetes.as_ref().map(|bridge| bridge.status(ledger.tables().adoption()));
-            (clock.revision, clock.time, kubernetes)
+            (ledger.tables().clock().time, kubernetes)
         });
         Ok(Response::new(v1::StatusResponse {
             cluster_id: told.cluster.map(|id| id.to_string()).unwrap_or_default(),
@@ -123,12 +133,12 @@ impl<R: Replica> Service for ClusterService<R> {
             members: members(&told),
             last_log_index: told.last_log.unwrap_or(0),
             committed_index: told.committed.unwrap_or(0),
-            applied_index: told.applied.unwrap_or(0),
+            applied_index: applied_index(&meta).unwrap_or(0),
             snapshot_index: told.snapshot,
             purged_index: told.purged,
-            revision,
+            revision: meta.history.last(),
             ledger_time_ms,
-            digest: hexadecimal(store.digest()),
+            digest: hexadecimal(meta.digest),
             history: Some(history_extent(&store)),
             clock_skew_ms: told.clock_skew_ms.unwrap_or(0),
             free_disk_bytes: Some(told.free_bytes),
@@ -178,11 +188,10 @@ impl<R: Replica> Service for ClusterService<R> {
     }
 
     async fn check(&self, _: Request<v1::CheckRequest>) -> Result<Response<v1::CheckResponse>, Status> {
-        let told = self.replica.status().await;
+        let name = self.replica.status().await.name;
         let store = self.replica.store();
         let checked = tokio::task::spawn_blocking(move || check(&store)).await;
         let checked = checked.map_err(|error| Status::internal(format!("the check failed: {error}")))?;
-        let index = told.applied.unwrap_or(0);
-        Ok(Response::new(v1::CheckResponse { name: told.name, index, ..checked }))
+        Ok(Response::new(v1::CheckResponse { name, ..checked }))
     }
 }

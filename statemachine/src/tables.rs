@@ -130,6 +130,13 @@ impl Tables {
         }
     }
 
+    /// Whether a reservation was adopted and never declared: an ordinal of it is kept though nothing wants it.
+    pub fn is_adopted(&self, id: &StatefulSetId) -> bool {
+        let told = self.reservations().get(id).is_some_and(|row| row.spec.is_none() && !row.uid.is_empty());
+        let mut ordinals = self.ordinals().range((id.clone(), 0)..=(id.clone(), u32::MAX));
+        told && ordinals.any(|(_, row)| row.pod.is_none() && row.retained_until.is_none())
+    }
+
     /// One row, if it is there. The clock and the settings always are.
     pub fn row(&self, key: &Key) -> Option<Row> {
         match key {

@@ -4,41 +4,34 @@
 //! addresses of Services annotated `service.antrea.io/external-ip-pool`. Pools and Nodes are declared before. What
 //! contradicts something else is told one by one and takes nothing from anybody; what running Pods have goes first.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use holdfast_statemachine::adopt::{Adopt, AdoptItem, AdoptedBy, Conflict, Mode};
-use holdfast_statemachine::command::{Grant, Owner, OwnerRef, PodOwner, ReleaseGrant, StatefulSetId};
+use holdfast_statemachine::command::{Grant, Owner, PodOwner, StatefulSetId};
 use holdfast_statemachine::outcome::Note;
 use holdfast_statemachine::row::{Holder, PoolId, PoolKind};
-use holdfast_statemachine::{Action, Name, Rejection, Source};
-use k8s_openapi::api::core::v1::Service;
-use kube::api::ListParams;
-use kube::{Api, ResourceExt};
+use holdfast_statemachine::{Action, Name, Rejection};
 use serde::Deserialize;
 use serde_json::Value;
 use tracing::{info, warn};
 
+use super::backoff::pause;
 use super::decide::{self, Deposed};
 use super::key::Key;
 use super::mirror::addresses::chosen_by_us;
-use super::modes::{PAUSES, Unfit};
+use super::modes::Unfit;
 use super::office::Office;
 use super::recorder::Telling;
 use super::report::Phase;
+use super::services;
 use crate::ledger::{Ledger, Unproposed};
 use crate::objects::{Kind, Object};
 use crate::translate;
 
 /// Items in one entry.
 const ENTRY: usize = 200;
-/// Services in one page of a list.
-const PAGE: u32 = 500;
-/// Of a Service: the pool that its load-balancer address is of.
-const SERVICE_POOL: &str = "service.antrea.io/external-ip-pool";
-/// What an owner is called that stands for a Service.
-const SERVICE: &str = "Service ";
 
 /// Why there is no adoption.
 pub enum Stopped {
@@ -63,9 +56,8 @@ pub async fn begin<L: Ledger>(office: &Office<L>) -> Result<bool, Stopped> {
         Some((recorded, _)) => return Err(Stopped::Unfit(Unfit::OtherMode { recorded, asked })),
         None => {}
     }
-    match propose(office, vec![Adopt::Begin { mode: asked }]).await? {
-        Some(Rejection::OtherMode { recorded, asked }) => Err(Stopped::Unfit(Unfit::OtherMode { recorded, asked })),
-        Some(rejection) => Err(Stopped::Unfit(Unfit::Refused { why: rejection.to_string() })),
+    match propose(office, Adopt::Begin { mode: asked }).await? {
+        Some(why) => Err(Stopped::Unfit(Unfit::Refused { why })),
         None => Ok(false),
     }
 }
@@ -73,51 +65,84 @@ pub async fn begin<L: Ledger>(office: &Office<L>) -> Result<bool, Stopped> {
 /// Adopts all that the lists show.
 pub async fn adopt<L: Ledger>(office: &Arc<Office<L>>) -> Result<(), Deposed> {
     office.report.change(|state| state.phase = Phase::Adopting);
-    for kind in [Kind::IpPool, Kind::ExternalIpPool, Kind::Node] {
-        decide::pass(office, office.cache.keys(kind)).await?;
-    }
+    declare(office).await?;
     let mut items = pool_entries(office);
     if office.options.mode == Mode::Standalone {
-        items.extend(services(office).await.into_iter().map(|service| AdoptItem::Address {
-            pool: service.pool,
-            address: service.address,
-            by: AdoptedBy::Owner(service.owner),
-        }));
+        items.extend(services::held(office).await);
         items.extend(egresses(office));
+        let told = running_pods(office, &items);
+        items.extend(told);
     }
     info!(items = items.len(), "adopting what the Kubernetes API says is held");
-    for piece in items.chunks(ENTRY) {
-        if let Some(rejection) = propose(office, vec![Adopt::Held(piece.to_vec())]).await? {
-            warn!(%rejection, "a piece is not adopted");
-            office.report.failed(&rejection);
+    let mut pieces: VecDeque<Vec<AdoptItem>> = items.chunks(ENTRY).map(<[AdoptItem]>::to_vec).collect();
+    while let Some(mut piece) = pieces.pop_front() {
+        match propose(office, Adopt::Held(piece.clone())).await? {
+            None => {}
+            // What is wrong with one must not keep the others from being held.
+            Some(_) if piece.len() > 1 => {
+                let rest = piece.split_off(piece.len() / 2);
+                pieces.push_front(rest);
+                pieces.push_front(piece);
+            }
+            Some(why) => {
+                warn!(item = ?piece, why, "not adopted");
+                office.report.failed(&why);
+            }
         }
     }
-    propose(office, vec![Adopt::End]).await?;
+    propose(office, Adopt::End).await?;
     let conflicts = office.ledger.read(|ledger| ledger.tables().adoption().map_or(0, |row| row.conflicts_total));
     info!(conflicts, "adopted");
     Ok(())
 }
 
-/// Proposes until there is an outcome, and tells of conflicts. The rejection, if it is refused.
-async fn propose<L: Ledger>(office: &Office<L>, adopts: Vec<Adopt>) -> Result<Option<Rejection>, Deposed> {
-    let actions: Vec<Action> = adopts.into_iter().map(Action::Adopt).collect();
-    let mut pauses = PAUSES.into_iter().cycle();
+/// Declares pools and Nodes, until the ledger has each, or refuses it.
+async fn declare<L: Ledger>(office: &Arc<Office<L>>) -> Result<(), Deposed> {
+    for kind in [Kind::IpPool, Kind::ExternalIpPool, Kind::Node] {
+        let mut failures = 0;
+        loop {
+            let unknown: Vec<Key> = office.cache.keys(kind).into_iter().filter(|key| !is_told(office, key)).collect();
+            if unknown.is_empty() {
+                break;
+            }
+            if failures > 0 {
+                tokio::time::sleep(pause(failures)).await;
+            }
+            failures += 1;
+            decide::pass(office, unknown).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the ledger has an object, or refuses it.
+fn is_told<L: Ledger>(office: &Office<L>, key: &Key) -> bool {
+    let recorded = key.object().is_some_and(|object| office.ledger.read(|ledger| ledger.recorded(&object).is_some()));
+    recorded || office.refusals.get(key).is_some()
+}
+
+/// Proposes until there is an outcome, and tells of conflicts. Why it is refused, if it is.
+async fn propose<L: Ledger>(office: &Office<L>, adopt: Adopt) -> Result<Option<String>, Deposed> {
+    let mut failures = 0;
     loop {
-        match office.propose(actions.clone()).await {
+        match office.propose(vec![Action::Adopt(adopt.clone())]).await {
             Ok(outcomes) => {
-                for outcome in outcomes {
-                    match outcome {
-                        Ok(outcome) => outcome.notes.iter().for_each(|note| tell(office, note)),
-                        Err(Rejection::StaleTerm { .. }) => return Err(Deposed),
-                        Err(rejection) => return Ok(Some(rejection)),
+                return match outcomes.into_iter().next() {
+                    Some(Ok(outcome)) => {
+                        outcome.notes.iter().for_each(|note| tell(office, note));
+                        Ok(None)
                     }
-                }
-                return Ok(None);
+                    Some(Err(Rejection::StaleTerm { .. })) => Err(Deposed),
+                    Some(Err(rejection)) => Ok(Some(rejection.to_string())),
+                    None => Ok(None),
+                };
             }
             Err(Unproposed::NotLeader) => return Err(Deposed),
+            Err(Unproposed::TooLarge(why)) => return Ok(Some(why)),
             Err(Unproposed::Again(why)) => {
                 office.report.failed(&why);
-                tokio::time::sleep(pauses.next().unwrap_or_default()).await;
+                tokio::time::sleep(pause(failures)).await;
+                failures += 1;
             }
         }
     }
@@ -283,6 +308,57 @@ fn running<L: Ledger>(office: &Office<L>, entry: &EntryPod) -> Option<(PodOwner,
     Some((owner, pools))
 }
 
+/// Addresses that Pods run with, of whatever IPPool gives them. Where an entry says so too, this adds nothing; where
+/// the entry was dropped, or is of a pool that is not in force, nobody else may be given the address all the same.
+fn running_pods<L: Ledger>(office: &Office<L>, entries: &[AdoptItem]) -> Vec<AdoptItem> {
+    let told: BTreeSet<(IpAddr, Name, Name)> = entries.iter().filter_map(pod_of).collect();
+    let mut items = Vec::new();
+    for (key, live) in office.cache.all(Kind::Pod) {
+        let Ok(Object::Pod(pod)) = &live.object else { continue };
+        if pod.spec.host_network || translate::pod_is_gone(pod) {
+            continue;
+        }
+        let owner = PodOwner {
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            uid: live.uid.clone(),
+            container_id: None,
+            interface: None,
+            ordinal: None,
+        };
+        for address in pod.status.pod_ips.iter().filter_map(|it| it.ip.parse().ok()) {
+            if told.contains(&(address, key.namespace.clone(), key.name.clone())) {
+                continue;
+            }
+            if let Some(pool) = pool_of(office, address) {
+                items.push(AdoptItem::Address { pool, address, by: AdoptedBy::Owner(Owner::Pod(owner.clone())) });
+            }
+        }
+    }
+    items
+}
+
+/// The address of an item, and the Pod that has it or is to have it.
+fn pod_of(item: &AdoptItem) -> Option<(IpAddr, Name, Name)> {
+    let AdoptItem::Address { address, by, .. } = item else { return None };
+    let (namespace, name) = match by {
+        AdoptedBy::Ordinal { pod: Some(pod), .. } | AdoptedBy::Owner(Owner::Pod(pod)) => {
+            (pod.namespace.clone(), pod.name.clone())
+        }
+        AdoptedBy::Ordinal { id, ordinal, .. } => (id.namespace.clone(), format!("{}-{ordinal}", id.name).into()),
+        AdoptedBy::Owner(Owner::Named { .. }) => return None,
+    };
+    Some((*address, namespace, name))
+}
+
+/// The IPPool that gives an address now.
+fn pool_of<L: Ledger>(office: &Office<L>, address: IpAddr) -> Option<PoolId> {
+    office.ledger.read(|ledger| {
+        let mut pools = ledger.tables().pools().iter().filter(|(id, _)| id.kind == PoolKind::IpPool);
+        pools.find(|(_, row)| row.ranges.iter().any(|range| range.contains(address))).map(|(id, _)| id.clone())
+    })
+}
+
 /// The Egresses: those that a Node carries first, then in creation order.
 fn egresses<L: Ledger>(office: &Office<L>) -> Vec<AdoptItem> {
     let mut items: Vec<_> = office
@@ -321,94 +397,4 @@ fn placed(status: &Value) -> Vec<(IpAddr, Name)> {
         placed.extend(pair(status, "egressIP", "egressNode"));
     }
     placed
-}
-
-/// A load-balancer address.
-struct LoadBalancer {
-    pool: PoolId,
-    address: IpAddr,
-    owner: Owner,
-}
-
-/// The load-balancer addresses of Services that are of a pool. Asked until the API answers.
-async fn services<L: Ledger>(office: &Office<L>) -> Vec<LoadBalancer> {
-    let mut pauses = PAUSES.into_iter().cycle();
-    loop {
-        match list_services(office).await {
-            Ok(found) => return found,
-            Err(error) => {
-                warn!(%error, "the Services are not listed");
-                office.report.failed(&format_args!("Services: {error}"));
-                tokio::time::sleep(pauses.next().unwrap_or_default()).await;
-            }
-        }
-    }
-}
-
-async fn list_services<L: Ledger>(office: &Office<L>) -> Result<Vec<LoadBalancer>, kube::Error> {
-    let services = Api::<Service>::all(office.client.clone());
-    let mut found = Vec::new();
-    let mut page = ListParams::default().limit(PAGE);
-    loop {
-        let list = services.list(&page).await?;
-        list.items.iter().for_each(|service| found.extend(load_balancers(service)));
-        match list.metadata.continue_.filter(|more| !more.is_empty()) {
-            Some(more) => page = page.continue_token(&more),
-            None => return Ok(found),
-        }
-    }
-}
-
-fn load_balancers(service: &Service) -> Vec<LoadBalancer> {
-    let Some(pool) = service.annotations().get(SERVICE_POOL) else { return Vec::new() };
-    let ingress = service.status.as_ref().and_then(|status| status.load_balancer.as_ref()?.ingress.as_ref());
-    let name = format!("{SERVICE}{}/{}", service.namespace().unwrap_or_default(), service.name_any());
-    let owner = Owner::Named { name: name.into(), uid: service.uid().unwrap_or_default().into() };
-    let addresses = ingress.into_iter().flatten().filter_map(|ingress| ingress.ip.as_ref()?.parse().ok());
-    addresses
-        .map(|address| LoadBalancer {
-            pool: PoolId { kind: PoolKind::ExternalIpPool, name: pool.as_str().into() },
-            address,
-            owner: owner.clone(),
-        })
-        .collect()
-}
-
-/// Later starts: addresses that were adopted for Services that are gone are released.
-pub async fn release_services<L: Ledger>(office: &Office<L>) -> Result<(), Deposed> {
-    let held: BTreeSet<(Name, Name)> = office.ledger.read(|ledger| {
-        let grants = ledger.tables().grants().values();
-        let named = grants.filter_map(|grant| match &grant.holder {
-            Holder::Named { name, uid, source: Source::Kubernetes } if name.starts_with(SERVICE) => {
-                Some((name.clone(), uid.clone()))
-            }
-            _ => None,
-        });
-        named.collect()
-    });
-    if held.is_empty() {
-        return Ok(());
-    }
-    let there: BTreeSet<(Name, Name)> = services(office)
-        .await
-        .into_iter()
-        .filter_map(|service| match service.owner {
-            Owner::Named { name, uid } => Some((name, uid)),
-            Owner::Pod(_) => None,
-        })
-        .collect();
-    let release = |(name, uid): &(Name, Name)| {
-        let owner = OwnerRef::Named(name.clone());
-        Action::ReleaseGrant(ReleaseGrant { owner, uid: uid.clone(), revision: None })
-    };
-    let releases: Vec<Action> = held.difference(&there).map(release).collect();
-    for entry in releases.chunks(ENTRY) {
-        match office.propose(entry.to_vec()).await {
-            Ok(_) => {}
-            Err(Unproposed::NotLeader) => return Err(Deposed),
-            // The next start does it.
-            Err(Unproposed::Again(why)) => office.report.failed(&why),
-        }
-    }
-    Ok(())
 }

@@ -81,7 +81,10 @@ impl Cache {
     pub(super) fn delete(&self, key: Key, uid: Name) {
         self.write(|objects| {
             objects.live.remove(&key);
-            objects.deleted.insert(key, uid);
+            // Nothing is held for a Namespace: nobody asks.
+            if key.kind != Kind::Namespace {
+                objects.deleted.insert(key, uid);
+            }
         });
     }
 

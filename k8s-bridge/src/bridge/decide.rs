@@ -1,20 +1,22 @@
 //! From objects to the ledger: what each asks for is proposed, if the ledger does not say so already.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use holdfast_statemachine::command::ObjectId;
 use holdfast_statemachine::outcome::Note;
-use holdfast_statemachine::{Action, Outcome, Rejection, Source};
+use holdfast_statemachine::{Action, Name, Outcome, Rejection, Source};
 use jiff::Timestamp;
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
+use super::MIRRORED;
 use super::key::Key;
 use super::mirror::addresses::{chosen_by_us, forget_former};
 use super::office::{Office, Refusal};
 use super::readiness::readiness;
 use super::recorder::Telling;
 use super::watched::Live;
-use super::{MIRRORED, verify};
 use crate::ledger::{Ledger, Unproposed};
 use crate::objects::{Kind, Object, Pod};
 use crate::problem::FieldProblem;
@@ -22,12 +24,8 @@ use crate::translate;
 
 /// Commands in one entry.
 const ENTRY: usize = 256;
-/// Bytes of what the ledger keeps and does not read, in one entry.
-const ENTRY_BYTES: usize = 512 << 10;
 /// After this long a refused object is tried again: what it collided with may be gone.
 const AGAIN: Duration = Duration::from_secs(30);
-/// After a proposal without an outcome.
-const PAUSE: Duration = Duration::from_millis(250);
 
 /// This replica leads no longer.
 #[derive(Debug)]
@@ -57,41 +55,46 @@ pub async fn pass<L: Ledger>(office: &Arc<Office<L>>, keys: Vec<Key>) -> Result<
     let mut unproven = Vec::new();
     for key in keys {
         match office.cache.get(&key) {
-            Some(live) => {
-                if let Some(action) = wanted(office, &key, &live) {
-                    asked.push(Asked { key, live: Some(live), action });
-                }
-            }
+            Some(live) => match wanted(office, &key, &live) {
+                Wanted::Asks(action) => asked.push(Asked { key, live: Some(live), action }),
+                Wanted::Replaces(action) => asked.push(Asked { key, live: None, action }),
+                Wanted::Nothing => {}
+            },
             None => match (key.object(), office.cache.take_deleted(&key)) {
                 (Some(object), Some(uid)) => {
                     forget(office, &key);
-                    let deletion = translate::deletions(&[(object, uid)], &Source::Kubernetes, None);
-                    asked.extend(deletion.into_iter().map(|command| Asked {
-                        key: key.clone(),
-                        live: None,
-                        action: command.action,
-                    }));
+                    // It may be that a former one of the name is recorded, whose deletion was not seen by itself.
+                    if recorded(office, &object).is_some_and(|recorded| recorded != uid) {
+                        unproven.push(key.clone());
+                    }
+                    asked.push(Asked { key, live: None, action: deletion(object, uid) });
                 }
-                (Some(object), None) => unproven.push(object),
+                (Some(_), None) => unproven.push(key),
                 (None, _) => {}
             },
         }
     }
-    verify::start(office, unproven);
+    office.unproven.add_all(unproven);
     asked.sort_by_cached_key(order);
-    let mut rest = asked.into_iter().peekable();
-    while rest.peek().is_some() {
-        let mut entry = Vec::new();
-        let mut bytes = 0;
-        while let Some(next) = rest.peek().filter(|_| entry.len() < ENTRY && bytes < ENTRY_BYTES) {
-            if let Action::PutEgress(put) = &next.action {
-                bytes += put.rest.len();
-            }
-            entry.extend(rest.next());
+    // Deletions by themselves: a ledger that takes no addresses for want of disk still takes them.
+    let deletions = asked.split_off(asked.partition_point(|asked| asked.live.is_some()));
+    for kind in [asked, deletions] {
+        let mut rest = kind.into_iter();
+        while rest.len() > 0 {
+            propose(office, rest.by_ref().take(ENTRY).collect()).await?;
         }
-        propose(office, entry).await?;
     }
     Ok(())
+}
+
+/// The UID of what the ledger records of an object, if it came from here.
+fn recorded<L: Ledger>(office: &Office<L>, object: &ObjectId) -> Option<Name> {
+    let recorded = office.ledger.read(|ledger| ledger.recorded(object));
+    recorded.filter(|(source, _)| *source == Source::Kubernetes).map(|(_, uid)| uid)
+}
+
+fn deletion(object: ObjectId, uid: Name) -> Action {
+    translate::deletions(&[(object, uid)], &Source::Kubernetes, None).swap_remove(0).action
 }
 
 /// Kind by kind, who was made first first; deletions last, Egresses first and pools last among them.
@@ -102,13 +105,23 @@ fn order(asked: &Asked) -> (bool, i64, Option<Timestamp>, Key) {
     (asked.live.is_none(), kind, created, asked.key.clone())
 }
 
-/// What an object asks for; nothing if it cannot be read, or if it asks for nothing.
-fn wanted<L: Ledger>(office: &Office<L>, key: &Key, live: &Live) -> Option<Action> {
+/// What follows from an object for the ledger.
+enum Wanted {
+    /// It asks for this.
+    Asks(Action),
+    /// It asks for nothing, but a former one of its name is recorded, which is gone.
+    Replaces(Action),
+    /// Nothing.
+    Nothing,
+}
+
+/// What an object asks for; nothing if it cannot be read.
+fn wanted<L: Ledger>(office: &Office<L>, key: &Key, live: &Live) -> Wanted {
     let object = match &live.object {
         Ok(object) => object,
         Err(problem) => {
             refuse(office, key, live, std::slice::from_ref(problem));
-            return None;
+            return former(office, key, live);
         }
     };
     let namespace = office.cache.namespace(&key.namespace);
@@ -116,7 +129,7 @@ fn wanted<L: Ledger>(office: &Office<L>, key: &Key, live: &Live) -> Option<Actio
         Ok(translated) => translated,
         Err(problems) => {
             refuse(office, key, live, &problems);
-            return None;
+            return former(office, key, live);
         }
     };
     for note in &translated.notes {
@@ -130,7 +143,7 @@ fn wanted<L: Ledger>(office: &Office<L>, key: &Key, live: &Live) -> Option<Actio
                 office.decisions.add_after(key.clone(), delay);
             }
             put.ready = ready;
-            Some(Action::PutNode(put))
+            Wanted::Asks(Action::PutNode(put))
         }
         (Some(Action::PutEgress(mut put)), Object::Egress(egress)) => {
             let ours = chosen_by_us(&egress.spec, &live.managers);
@@ -139,20 +152,23 @@ fn wanted<L: Ledger>(office: &Office<L>, key: &Key, live: &Live) -> Option<Actio
                     forget_former(&mut put, ours, row);
                 }
             });
-            Some(Action::PutEgress(put))
+            Wanted::Asks(Action::PutEgress(put))
         }
-        (None, Object::Pod(_)) => former_pod(office, key, live),
-        (action, _) => action,
+        (Some(action), _) => Wanted::Asks(action),
+        (None, _) => {
+            not_refused(office, key);
+            former(office, key, live)
+        }
     }
 }
 
-/// A Pod that asks for nothing may have taken the name of one that held something.
-fn former_pod<L: Ledger>(office: &Office<L>, key: &Key, live: &Live) -> Option<Action> {
-    let object = key.object()?;
-    let (source, uid) = office.ledger.read(|ledger| ledger.recorded(&object))?;
-    let former = source == Source::Kubernetes && uid != live.uid;
-    let gone = [(object, uid)];
-    former.then(|| translate::deletions(&gone, &source, None).swap_remove(0).action)
+/// An object that asks for nothing, or cannot, may have taken the name of one that held something.
+fn former<L: Ledger>(office: &Office<L>, key: &Key, live: &Live) -> Wanted {
+    let Some(object) = key.object() else { return Wanted::Nothing };
+    match recorded(office, &object) {
+        Some(uid) if uid != live.uid => Wanted::Replaces(deletion(object, uid)),
+        _ => Wanted::Nothing,
+    }
 }
 
 async fn propose<L: Ledger>(office: &Arc<Office<L>>, entry: Vec<Asked>) -> Result<(), Deposed> {
@@ -160,52 +176,68 @@ async fn propose<L: Ledger>(office: &Arc<Office<L>>, entry: Vec<Asked>) -> Resul
     let new: Vec<bool> = office
         .ledger
         .read(|ledger| entry.iter().map(|asked| !ledger.has(&Source::Kubernetes, &asked.action)).collect());
-    let (entry, known): (Vec<_>, Vec<_>) = entry.into_iter().zip(new).partition(|(_, new)| *new);
+    let (new, known): (Vec<_>, Vec<_>) = entry.into_iter().zip(new).partition(|(_, new)| *new);
     for (asked, _) in known {
         settled(office, &asked, &Outcome::default());
     }
-    let entry: Vec<Asked> = entry.into_iter().map(|(asked, _)| asked).collect();
-    if entry.is_empty() {
-        return Ok(());
-    }
-    let actions = entry.iter().map(|asked| asked.action.clone()).collect();
-    let outcomes = match office.propose(actions).await {
-        Ok(outcomes) => outcomes,
-        Err(Unproposed::NotLeader) => return Err(Deposed),
-        Err(Unproposed::Again(why)) => {
-            warn!(why, "objects are proposed again");
-            office.report.failed(&why);
-            for asked in entry {
-                office.decisions.add_after(asked.key, PAUSE);
-            }
-            return Ok(());
+    let mut entries = VecDeque::from([new.into_iter().map(|(asked, _)| asked).collect::<Vec<_>>()]);
+    while let Some(mut entry) = entries.pop_front() {
+        if entry.is_empty() {
+            continue;
         }
-    };
-    for (asked, outcome) in entry.iter().zip(outcomes) {
-        match outcome {
-            Ok(outcome) => settled(office, asked, &outcome),
-            Err(Rejection::StaleTerm { .. }) => return Err(Deposed),
-            Err(rejection) => {
-                let refusal = Refusal {
-                    code: rejection.code(),
-                    message: rejection.to_string(),
-                    generation: asked.live.as_ref().and_then(|live| live.generation),
-                };
-                set_refusal(office, &asked.key, asked.live.as_deref(), refusal);
-                office.decisions.add_after(asked.key.clone(), AGAIN);
+        match office.propose(entry.iter().map(|asked| asked.action.clone()).collect()).await {
+            Ok(outcomes) => {
+                for (asked, outcome) in entry.iter().zip(outcomes) {
+                    decided(office, asked, outcome)?;
+                }
+            }
+            Err(Unproposed::NotLeader) => return Err(Deposed),
+            Err(Unproposed::TooLarge(_)) if entry.len() > 1 => {
+                let rest = entry.split_off(entry.len() / 2);
+                entries.extend([entry, rest]);
+            }
+            Err(Unproposed::TooLarge(why)) => {
+                for asked in &entry {
+                    refused(office, asked, "TooLarge", why.clone());
+                }
+            }
+            Err(Unproposed::Again(why)) => {
+                warn!(why, objects = entry.len(), "proposed again later");
+                office.report.failed(&why);
+                for asked in entry {
+                    let delay = office.backoff.failed(&asked.key);
+                    office.decisions.add_after(asked.key, delay);
+                }
             }
         }
     }
     Ok(())
 }
 
+fn decided<L: Ledger>(office: &Office<L>, asked: &Asked, outcome: Result<Outcome, Rejection>) -> Result<(), Deposed> {
+    match outcome {
+        Ok(outcome) => settled(office, asked, &outcome),
+        Err(Rejection::StaleTerm { .. }) => return Err(Deposed),
+        Err(rejection) => refused(office, asked, rejection.code(), rejection.to_string()),
+    }
+    Ok(())
+}
+
+fn refused<L: Ledger>(office: &Office<L>, asked: &Asked, code: &'static str, message: String) {
+    let Some(live) = &asked.live else {
+        // What is recorded under the name is another source's: nothing of ours is left there.
+        info!(object = %asked.key, why = message, "its deletion changes nothing");
+        return;
+    };
+    set_refusal(office, &asked.key, Some(live), Refusal { code, message, generation: live.generation });
+    office.decisions.add_after(asked.key.clone(), AGAIN);
+}
+
 /// The ledger says what the object asks for.
 fn settled<L: Ledger>(office: &Office<L>, asked: &Asked, outcome: &Outcome) {
+    office.backoff.succeeded(&asked.key);
     let Some(live) = &asked.live else { return };
-    if office.refusals.set(&asked.key, None) {
-        office.report.change(|state| state.refused.remove(&asked.key));
-        mirror(office, &asked.key);
-    }
+    not_refused(office, &asked.key);
     for note in &outcome.notes {
         if let Note::CapacityClamped { asked: wanted, used } = note {
             let note = format!("node.antrea.io/max-egress-ips is {wanted}: a Node carries 0 to 255, so {used} counts");
@@ -214,6 +246,13 @@ fn settled<L: Ledger>(office: &Office<L>, asked: &Asked, outcome: &Outcome) {
     }
     if let Ok(Object::Pod(pod)) = &live.object {
         check_address(office, &asked.key, live, pod);
+    }
+}
+
+fn not_refused<L: Ledger>(office: &Office<L>, key: &Key) {
+    if office.refusals.set(key, None) {
+        office.report.change(|state| state.refused.remove(key));
+        mirror(office, key);
     }
 }
 
@@ -267,7 +306,7 @@ fn mirror<L: Ledger>(office: &Office<L>, key: &Key) {
 }
 
 /// An object is gone: nothing more is to be told of it.
-fn forget<L: Ledger>(office: &Office<L>, key: &Key) {
+pub fn forget<L: Ledger>(office: &Office<L>, key: &Key) {
     office.refusals.set(key, None);
     office.misaddressed.forget(key);
     office.report.change(|state| {

@@ -4,6 +4,7 @@
 //! an event only says which key to look at, and whoever looks reads the newest of both sides.
 
 mod adopt;
+pub mod backoff;
 pub mod cache;
 mod decide;
 mod informer;
@@ -16,6 +17,8 @@ pub mod queue;
 mod readiness;
 pub mod recorder;
 pub mod report;
+mod requests;
+mod services;
 mod verify;
 pub mod watched;
 
@@ -29,6 +32,7 @@ use tracing::{error, info};
 
 use crate::ledger::Ledger;
 use crate::objects::Kind;
+use backoff::Backoff;
 use cache::Cache;
 use decide::Deposed;
 pub use holdfast_statemachine::adopt::Mode;
@@ -55,7 +59,7 @@ impl Default for Options {
     }
 }
 
-/// After a fault of ours.
+/// After a fault of ours, and before this replica, deposed by the log, is taken to lead on.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Runs the bridge of this replica, whenever it leads. Ends only if the Kubernetes API is not what the mode needs.
@@ -73,6 +77,8 @@ pub async fn run<L: Ledger>(ledger: L, client: Client, options: Options, report:
                 options: options.clone(),
                 cache: Cache::default(),
                 decisions: Queue::default(),
+                unproven: Queue::default(),
+                backoff: Backoff::default(),
                 mirror: Queue::default(),
                 recorder: Recorder::default(),
                 report: report.clone(),
@@ -91,13 +97,14 @@ pub async fn run<L: Ledger>(ledger: L, client: Client, options: Options, report:
             info!(term, "the bridge is out of office");
             match ended {
                 Ended::Unfit(unfit) => return unfit,
-                // By the log itself, before this replica knows: wait until it does.
-                Ended::Deposed if *leads.borrow() == Some(term) => {
-                    if leads.changed().await.is_err() {
+                // By the log itself, before this replica knows; or it was about to hand over, and may go on leading.
+                Ended::Deposed => {
+                    let another = tokio::time::timeout(PAUSE, leads.wait_for(|now| *now != Some(term)));
+                    let is_over = matches!(another.await, Ok(Err(_)));
+                    if is_over {
                         std::future::pending::<()>().await;
                     }
                 }
-                Ended::Deposed => {}
                 Ended::Failed => tokio::time::sleep(PAUSE).await,
             }
             continue;
@@ -135,6 +142,8 @@ async fn serve<L: Ledger>(office: Arc<Office<L>>) -> Ended {
     // Dropping the set ends every task in it.
     let mut tasks = JoinSet::new();
     tasks.spawn(mirror::follow(office.clone()));
+    tasks.spawn(verify::run(office.clone()));
+    tasks.spawn(services::follow(office.clone()));
     let mut listed = Vec::new();
     macro_rules! follow {
         ($($kind:ty),*) => {$({
@@ -172,9 +181,7 @@ async fn serve<L: Ledger>(office: Arc<Office<L>>) -> Ended {
 
 /// What comes before normal work: adopt, on a first start; else release what is gone; then look at everything.
 async fn load<L: Ledger>(office: &Arc<Office<L>>, adopted: bool) -> Result<(), Deposed> {
-    if adopted {
-        adopt::release_services(office).await?;
-    } else {
+    if !adopted {
         adopt::adopt(office).await?;
     }
     office.report.change(|state| state.phase = Phase::Sweeping);

@@ -1,7 +1,6 @@
 //! Whose the objects are: this group's alone, or Antrea's with this group beside it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use holdfast_statemachine::adopt::Mode;
 use jiff::{SignedDuration, Timestamp};
@@ -9,7 +8,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta};
 use kube::{Api, Client, ResourceExt};
 
+use super::backoff::pause;
 use super::office::Office;
+use super::requests::answered;
 use crate::crds;
 use crate::ledger::Ledger;
 
@@ -78,29 +79,19 @@ pub enum Unfit {
 
 /// A heartbeat younger than this says that Antrea's controller is at work.
 const HEARTBEAT: SignedDuration = SignedDuration::from_mins(5);
-/// Between two questions to an API server that does not answer.
-pub(super) const PAUSES: [Duration; 5] = [
-    Duration::from_millis(250),
-    Duration::from_secs(1),
-    Duration::from_secs(4),
-    Duration::from_secs(10),
-    Duration::from_secs(30),
-];
-
 /// Asks until the API answers, and says whether the mode fits what is there.
 pub async fn check_until_answered<L: Ledger>(office: &Arc<Office<L>>) -> Result<(), Unfit> {
-    let mut pauses = PAUSES.into_iter();
-    let mut pause = PAUSES[0];
+    let mut failures = 0;
     loop {
-        match check(&office.client, office.options.mode).await {
+        match answered(check(&office.client, office.options.mode)).await {
             Ok(fits) => return fits,
             Err(error) => {
-                tracing::warn!(%error, "the Kubernetes API does not say whose the definitions are");
+                tracing::warn!(error, "the Kubernetes API does not say whose the definitions are");
                 office.report.failed(&error);
             }
         }
-        pause = pauses.next().unwrap_or(pause);
-        tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.0))).await;
+        tokio::time::sleep(pause(failures)).await;
+        failures += 1;
     }
 }
 

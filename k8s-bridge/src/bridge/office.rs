@@ -7,6 +7,7 @@ use holdfast_statemachine::{Action, Command, Name, Revision, Source};
 use kube::Client;
 
 use super::Options;
+use super::backoff::Backoff;
 use super::cache::Cache;
 use super::key::Key;
 use super::queue::Queue;
@@ -32,6 +33,10 @@ pub struct Office<L> {
     pub cache: Cache,
     /// Objects that may ask something of the ledger.
     pub decisions: Queue,
+    /// Objects that may be gone: to be asked for by name.
+    pub unproven: Queue,
+    /// How often objects failed.
+    pub backoff: Backoff,
     /// Objects whose status, or spec, may not say what the ledger says.
     pub mirror: Queue,
     /// Tells people, by Events.

@@ -3,17 +3,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use holdfast_statemachine::command::{Gone, ObjectId, Sweep};
-use holdfast_statemachine::{Action, Name, Source};
+use holdfast_statemachine::{Action, Name, Rejection, Source};
 use kube::{Api, Client, Resource};
 use tracing::{info, warn};
 
-use super::decide::Deposed;
+use super::decide::{self, Deposed};
 use super::key::Key;
 use super::office::Office;
+use super::requests;
 use super::watched::{self, Watchable, Watched};
 use crate::ledger::{Ledger, Unproposed};
 use crate::objects::Kind;
@@ -23,8 +23,6 @@ use crate::translate;
 const AT_ONCE: usize = 16;
 /// Objects in one entry.
 const ENTRY: usize = 500;
-/// After a question without an answer, or an object that changed meanwhile.
-const AGAIN: Duration = Duration::from_secs(1);
 
 /// Releases what the ledger holds for objects that are gone: all that the first lists do not show.
 pub async fn sweep<L: Ledger>(office: &Arc<Office<L>>) -> Result<(), Deposed> {
@@ -43,16 +41,16 @@ pub async fn sweep<L: Ledger>(office: &Arc<Office<L>>) -> Result<(), Deposed> {
     verify(office, gone.into_iter().map(|(object, _)| object).collect()).await
 }
 
-/// Does so for these objects, beside all else.
-pub fn start<L: Ledger>(office: &Arc<Office<L>>, objects: Vec<ObjectId>) {
-    if objects.is_empty() {
-        return;
+/// Does so, for as long as this replica leads, for whatever may be gone.
+pub async fn run<L: Ledger>(office: Arc<Office<L>>) {
+    loop {
+        let keys = office.unproven.take().await;
+        let objects = keys.iter().filter_map(Key::object).collect();
+        if verify(&office, objects).await.is_err() {
+            // The office is about to end.
+            std::future::pending::<()>().await;
+        }
     }
-    let office = office.clone();
-    tokio::spawn(async move {
-        // Whoever leads no longer is stopped elsewhere, too.
-        drop(verify(&office, objects).await);
-    });
 }
 
 async fn verify<L: Ledger>(office: &Arc<Office<L>>, objects: Vec<ObjectId>) -> Result<(), Deposed> {
@@ -69,48 +67,64 @@ async fn verify<L: Ledger>(office: &Arc<Office<L>>, objects: Vec<ObjectId>) -> R
 
 /// What the ledger records of an object that the API server says is not there.
 async fn ask<L: Ledger>(office: &Office<L>, object: ObjectId) -> Option<Gone> {
+    let key = Key::of(&object);
     let (recorded, revision) =
         office.ledger.read(|ledger| (ledger.recorded(&object), ledger.tables().clock().revision));
-    let (_, uid) = recorded.filter(|(source, _)| *source == Source::Kubernetes)?;
-    let key = Key::of(&object);
-    match uid_of(&office.client, &key).await {
+    let Some((_, uid)) = recorded.filter(|(source, _)| *source == Source::Kubernetes) else {
+        // Nothing of it is held, whether it is gone or not.
+        if office.cache.get(&key).is_none() {
+            decide::forget(office, &key);
+        }
+        return None;
+    };
+    match requests::answered(uid_of(&office.client, &key)).await {
         Ok(Some(there)) if there == uid => {
             // The watch will show it.
-            office.decisions.add_after(key, AGAIN);
+            again(office, &key);
             None
         }
-        Ok(_) => Some(Gone { object, uid, unchanged_since: revision }),
+        Ok(there) => {
+            if there.is_none() {
+                decide::forget(office, &key);
+            }
+            Some(Gone { object, uid, unchanged_since: revision })
+        }
         Err(error) => {
-            warn!(object = %key, %error, "whether it is gone is asked again");
+            warn!(object = %key, error, "whether it is gone is asked again");
             office.report.failed(&format_args!("{key}: {error}"));
-            office.decisions.add_after(key, AGAIN);
+            again(office, &key);
             None
         }
     }
 }
 
+/// It is looked at again: whoever finds nothing in the cache asks again.
+fn again<L: Ledger>(office: &Office<L>, key: &Key) {
+    office.decisions.add_after(key.clone(), office.backoff.failed(key));
+}
+
 async fn release<L: Ledger>(office: &Office<L>, gone: Vec<Gone>) -> Result<(), Deposed> {
-    let keys: Vec<Key> = gone.iter().map(|gone| Key::of(&gone.object)).collect();
-    for key in &keys {
-        info!(object = %key, "it is gone");
+    let keys: Vec<(ObjectId, Name)> = gone.iter().map(|gone| (gone.object.clone(), gone.uid.clone())).collect();
+    for (object, _) in &keys {
+        info!(object = %Key::of(object), "it is gone");
     }
     match office.propose(vec![Action::Sweep(Sweep { gone })]).await {
-        Ok(outcomes)
-            if outcomes
-                .iter()
-                .any(|outcome| matches!(outcome, Err(holdfast_statemachine::Rejection::StaleTerm { .. }))) =>
-        {
-            return Err(Deposed);
+        Ok(outcomes) => {
+            if outcomes.iter().any(|outcome| matches!(outcome, Err(Rejection::StaleTerm { .. }))) {
+                return Err(Deposed);
+            }
         }
-        Ok(_) => {}
         Err(Unproposed::NotLeader) => return Err(Deposed),
-        Err(Unproposed::Again(why)) => office.report.failed(&why),
+        Err(Unproposed::Again(why) | Unproposed::TooLarge(why)) => office.report.failed(&why),
     }
     // One that changed meanwhile was left alone.
-    for key in keys {
-        let left = key.object().is_some_and(|object| office.ledger.read(|ledger| ledger.recorded(&object).is_some()));
+    for (object, uid) in keys {
+        let left = office.ledger.read(|ledger| ledger.recorded(&object)).is_some_and(|(_, recorded)| recorded == uid);
+        let key = Key::of(&object);
         if left {
-            office.decisions.add_after(key, AGAIN);
+            again(office, &key);
+        } else {
+            office.backoff.succeeded(&key);
         }
     }
     Ok(())

@@ -22,7 +22,7 @@ use std::fmt;
 use holdfast_statemachine::command::{
     DeleteEgress, DeleteNode, DeletePool, ObjectId, OwnerRef, ReleaseGrant, ReleaseReservation, StatefulSetId,
 };
-use holdfast_statemachine::row::{Holder, ReservationRow};
+use holdfast_statemachine::row::Holder;
 use holdfast_statemachine::{Action, Command, Name, PoolId, PoolKind, Source, Tables};
 
 pub use pod::is_gone as pod_is_gone;
@@ -160,7 +160,7 @@ pub fn gone(tables: &Tables, source: &Source, declared: &BTreeMap<ObjectId, Name
     let reservations = tables
         .reservations()
         .iter()
-        .filter(|(id, row)| row.spec.is_some() || is_adopted(tables, id, row))
+        .filter(|(id, row)| row.spec.is_some() || tables.is_adopted(id))
         .map(|(id, row)| (&row.source, ObjectId::Reservation(id.clone()), &row.uid));
     let egresses = tables.egresses().iter().map(|(name, row)| (&row.source, ObjectId::Egress(name.clone()), &row.uid));
     let nodes = tables.nodes().iter().map(|(name, row)| (&row.source, ObjectId::Node(name.clone()), &row.uid));
@@ -179,12 +179,6 @@ pub fn gone(tables: &Tables, source: &Source, declared: &BTreeMap<ObjectId, Name
         .map(|(_, id, uid)| (id, uid.clone()))
         .collect();
     gone.into_iter().collect()
-}
-
-/// Whether a reservation was adopted and never declared: an ordinal of it is kept though nothing wants it.
-fn is_adopted(tables: &Tables, id: &StatefulSetId, row: &ReservationRow) -> bool {
-    let mut ordinals = tables.ordinals().range((id.clone(), 0)..=(id.clone(), u32::MAX));
-    !row.uid.is_empty() && ordinals.any(|(_, row)| row.pod.is_none() && row.retained_until.is_none())
 }
 
 /// The commands that delete these objects, each only with the UID given. Egresses first, so that none is moved on

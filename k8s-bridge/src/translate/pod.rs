@@ -22,12 +22,13 @@ pub(super) fn pod(pod: &Pod, namespace: Option<&Namespace>, said: &mut Said) -> 
     if pod.spec.host_network {
         return None;
     }
-    let key = annotations::POOLS;
-    let own = said.annotation("metadata", &metadata.annotations, key, annotations::pools);
     if is_gone(pod) {
+        // Whatever its annotations say.
         let owner = OwnerRef::Pod(metadata.namespace(), metadata.name.clone());
         return Some(Action::ReleaseGrant(ReleaseGrant { owner, uid, revision: None }));
     }
+    let key = annotations::POOLS;
+    let own = said.annotation("metadata", &metadata.annotations, key, annotations::pools);
     let set = stateful_set_of(metadata)?;
     let pools = own.unwrap_or_else(|| said.namespace_pools(namespace));
     if pools.is_empty() {

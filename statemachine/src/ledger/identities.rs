@@ -17,7 +17,7 @@ impl Ledger {
             ObjectId::Reservation(id) => tables
                 .reservations()
                 .get(id)
-                .filter(|row| row.spec.is_some())
+                .filter(|row| row.spec.is_some() || tables.is_adopted(id))
                 .map(|row| (row.source.clone(), row.uid.clone())),
             ObjectId::Egress(name) => tables.egresses().get(name).map(|row| (row.source.clone(), row.uid.clone())),
             ObjectId::Node(name) => tables.nodes().get(name).map(|row| (row.source.clone(), row.uid.clone())),

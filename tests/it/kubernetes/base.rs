@@ -11,6 +11,7 @@ use kube::Api;
 use kube::api::DeleteParams;
 use kube::runtime::wait::await_condition;
 
+use super::scene::{Kind, Stage, pool, range, set};
 use super::{ControlPlane, Kubelet, control_plane};
 use crate::fixtures::{Process, command, free_addresses, run};
 
@@ -86,8 +87,8 @@ fn places(addresses: &[String], ordinal: usize, directory: &Path) -> BTreeMap<St
 
 #[tokio::test]
 async fn replicas_with_the_arguments_of_the_pods_form_a_group() {
-    let Some(control_plane) = control_plane() else { return };
-    apply_base(&control_plane);
+    let Some(stage) = Stage::empty().await else { return };
+    let control_plane = stage.control_plane();
     let pods = Api::<Pod>::namespaced(control_plane.client().await, "holdfast");
     let directory = tempfile::tempdir().expect("a temporary directory");
     let addresses = free_addresses(3);
@@ -100,11 +101,19 @@ async fn replicas_with_the_arguments_of_the_pods_form_a_group() {
         let volume = spec.volumes.iter().flatten().find(|volume| volume.name == "data").expect("a volume");
         let claim = volume.persistent_volume_claim.as_ref().expect("that is claimed");
         assert_eq!(claim.claim_name, format!("data-holdfast-{ordinal}"));
-        replicas.push(Process::start(&mut replica(&pod, &places(&addresses, ordinal, directory.path()))));
+        // What a Pod finds mounted, a process is told.
+        let mut replica = replica(&pod, &places(&addresses, ordinal, directory.path()));
+        replicas.push(Process::start(replica.env("KUBECONFIG", stage.kubeconfig())));
     }
     for replica in &mut replicas {
-        replica.line(|line| line.contains("started"));
+        replica.line(|line| line.contains("ready") && !line.contains("not ready"));
     }
+    let namespace = stage.namespace("base").await;
+    let only = [range("10.77.0.10", "10.77.0.12")];
+    stage.api.create(Kind::IpPool, &pool("base", &only, "10.77.0.1", 24)).await;
+    stage.api.create(Kind::StatefulSet, &set(&namespace, "base", 3, "base")).await;
+    let reserved = |pool: Option<&serde_json::Value>| pool.is_some_and(|pool| pool["status"]["usage"]["used"] == 3);
+    stage.api.until(Kind::IpPool, "", "base", "three addresses reserved", reserved).await;
     let client = |args: &[&str]| run(command().args(args).env("HOLDFAST_ENDPOINTS", addresses.join(",")));
     client(&["leader", "show", "--timeout", "60s"]).expect(0);
     let status = client(&["status", "-o", "json", "--timeout", "60s"]).expect(0);

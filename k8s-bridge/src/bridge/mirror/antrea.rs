@@ -76,9 +76,10 @@ impl<L: Ledger> Turn<L> {
             let shown = self.memory.list.shown(&merged.added);
             let version = &scene.live.resource_version;
             self.memory.list.intend(version, &merged.added);
+            let began = Instant::now();
             match requests::put_status(&office.client, &self.key, version, &status).await {
                 Ok(live) => {
-                    self.wrote(cut::bytes(&status));
+                    self.wrote(cut::bytes(&status), began);
                     self.memory.answer(live);
                 }
                 Err(failure) => {
@@ -205,7 +206,7 @@ impl<L: Ledger> Turn<L> {
             }
             // Whoever leads next looks anew.
             Err(Unproposed::NotLeader) => Next::At(Instant::now() + PAUSE),
-            Err(Unproposed::Again(why)) => {
+            Err(Unproposed::Again(why) | Unproposed::TooLarge(why)) => {
                 warn!(pool = %self.key, why, "observed again");
                 office.report.failed(&why);
                 Next::At(Instant::now() + PAUSE)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_statemachine::command::{ObjectId, StatefulSetId};
-use holdfast_statemachine::row::Holder;
+use holdfast_statemachine::row::{Holder, PodRef};
 use holdfast_statemachine::{Change, Event, Name, PoolId, PoolKind};
 use tokio::time::{Instant, sleep_until};
 use tracing::warn;
@@ -41,6 +41,7 @@ pub async fn run<L: Ledger>(office: Arc<Office<L>>) {
                     if affected.reasons {
                         reasons_at.get_or_insert(Instant::now() + REASONS);
                     }
+                    office.decisions.add_all(affected.pods(&office));
                     office.mirror.add_all(affected.keys(&office));
                     let last = changes.last().map_or(now, |change| change.revision);
                     tell(&office, &mut entry, changes, last >= now);
@@ -124,6 +125,8 @@ struct Affected {
     keys: BTreeSet<Key>,
     /// Ordinals whose pools are affected.
     ordinals: BTreeSet<(StatefulSetId, u32)>,
+    /// Ordinals that were given an address.
+    granted: BTreeSet<(StatefulSetId, u32)>,
     /// Whether the reasons why Egresses wait, or are on no Node, may be others now.
     reasons: bool,
 }
@@ -152,6 +155,19 @@ impl Affected {
         keys
     }
 
+    /// Pods that were bound before their ordinal was given an address: they may run without it.
+    fn pods<L: Ledger>(&self, office: &Office<L>) -> Vec<Key> {
+        if self.granted.is_empty() {
+            return Vec::new();
+        }
+        office.ledger.read(|ledger| {
+            let ordinals = ledger.tables().ordinals();
+            let bound = self.granted.iter().filter_map(|at| ordinals.get(at)?.pod.as_ref());
+            let key = |pod: &PodRef| Key::of(&ObjectId::Pod(pod.namespace.clone(), pod.name.clone()));
+            bound.map(|bound| key(&bound.pod)).collect()
+        })
+    }
+
     fn pool(&mut self, pool: &PoolId) {
         self.keys.insert(Key::pool(pool));
         self.reasons |= pool.kind == PoolKind::ExternalIpPool;
@@ -164,6 +180,12 @@ impl Affected {
     fn holder(&mut self, holder: &Holder) {
         if let Holder::Egress { name } = holder {
             self.egress(name);
+        }
+    }
+
+    fn given(&mut self, holder: &Holder) {
+        if let Holder::Ordinal { id, ordinal, .. } = holder {
+            self.granted.insert((id.clone(), *ordinal));
         }
     }
 
@@ -181,7 +203,12 @@ impl Affected {
             Event::Put(object) | Event::Deleted(object) | Event::Waits { object, .. } | Event::Met { object, .. } => {
                 self.object(object);
             }
-            Event::Granted { pool, holder, .. } | Event::Released { pool, holder, .. } => {
+            Event::Granted { pool, holder, .. } => {
+                self.pool(pool);
+                self.holder(holder);
+                self.given(holder);
+            }
+            Event::Released { pool, holder, .. } => {
                 self.pool(pool);
                 self.holder(holder);
             }
@@ -189,6 +216,7 @@ impl Affected {
                 self.pool(pool);
                 self.holder(from);
                 self.holder(to);
+                self.given(to);
             }
             Event::Bound { id, ordinal, .. } | Event::Unbound { id, ordinal, .. } => {
                 self.ordinals.insert((id.clone(), *ordinal));
@@ -219,7 +247,7 @@ mod tests {
 
     fn of(event: Event) -> (Vec<String>, usize, bool) {
         let change = Change { revision: 1, index: 1, at: 0, cause: Cause::Deadline, event };
-        let Affected { keys, ordinals, reasons } = Affected::by(&[change]);
+        let Affected { keys, ordinals, reasons, .. } = Affected::by(&[change]);
         (keys.iter().map(ToString::to_string).collect(), ordinals.len(), reasons)
     }
 

@@ -162,9 +162,10 @@ impl<L: Ledger> Turn<L> {
                 return Next::At(at);
             }
             let size = if self.key.kind == Kind::IpPool { cut::bytes(&wanted.status) } else { 0 };
+            let began = Instant::now();
             match requests::put_status(&office.client, &self.key, &live.resource_version, &wanted.status).await {
                 Ok(live) => {
-                    self.wrote(size);
+                    self.wrote(size, began);
                     if let Some(other) = other {
                         self.repaired(Part::Status, &live.uid, &other);
                     }
@@ -204,12 +205,14 @@ impl<L: Ledger> Turn<L> {
         None
     }
 
-    /// Its status was written.
-    pub(super) fn wrote(&mut self, size: usize) {
+    /// Its status was written, by a request that began then. An API server that is slow is given half of the time
+    /// that it took to do something else.
+    pub(super) fn wrote(&mut self, size: usize, began: Instant) {
         self.memory.succeeded();
         if self.key.kind == Kind::IpPool {
             let pace = if size > LARGE { PACE_OF_LARGE } else { PACE };
-            self.memory.not_before = Some(Instant::now() + pace);
+            let now = Instant::now();
+            self.memory.not_before = Some((began + pace).max(now + (now - began) / 2));
         }
         self.office.report.change(|state| state.status_writes += 1);
     }

@@ -15,6 +15,7 @@ use tokio::time::timeout;
 
 use super::api::{Api, Made};
 use crate::bridge::Options;
+use crate::bridge::backoff::Backoff;
 use crate::bridge::cache::Cache;
 use crate::bridge::key::Key;
 use crate::bridge::office::{Office, Refusals, Told};
@@ -123,6 +124,8 @@ impl Scene {
             options: Options::default(),
             cache: Cache::default(),
             decisions: Queue::default(),
+            unproven: Queue::default(),
+            backoff: Backoff::default(),
             mirror: Queue::default(),
             recorder: Recorder::default(),
             report: Arc::new(Report::default()),
@@ -134,6 +137,7 @@ impl Scene {
     }
 
     pub fn start(&mut self) {
+        self.tasks.spawn(crate::bridge::mirror::follow(self.office.clone()));
         self.tasks.spawn(crate::bridge::mirror::run(self.office.clone()));
     }
 
