@@ -10,6 +10,8 @@ mod first_start;
 mod histories;
 mod kubelet;
 mod modes;
+mod outage;
+mod pods;
 mod programs;
 mod reservations;
 mod rights;
