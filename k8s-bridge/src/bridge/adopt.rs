@@ -26,6 +26,7 @@ use super::office::Office;
 use super::recorder::Telling;
 use super::report::Phase;
 use super::services;
+use super::watched::Live;
 use crate::ledger::{Ledger, Unproposed};
 use crate::objects::{Kind, Object};
 use crate::translate;
@@ -66,12 +67,15 @@ pub async fn begin<L: Ledger>(office: &Office<L>) -> Result<bool, Stopped> {
 pub async fn adopt<L: Ledger>(office: &Arc<Office<L>>) -> Result<(), Deposed> {
     office.report.change(|state| state.phase = Phase::Adopting);
     declare(office).await?;
-    let mut items = pool_entries(office);
+    let (mut items, claims) = pool_entries(office);
+    if office.options.mode == Mode::Standalone {
+        let others = running_pods(office, items.iter().chain(&claims));
+        items.extend(others);
+    }
+    items.extend(claims);
     if office.options.mode == Mode::Standalone {
         items.extend(services::held(office).await);
         items.extend(egresses(office));
-        let told = running_pods(office, &items);
-        items.extend(told);
     }
     info!(items = items.len(), "adopting what the Kubernetes API says is held");
     let mut pieces: VecDeque<Vec<AdoptItem>> = items.chunks(ENTRY).map(<[AdoptItem]>::to_vec).collect();
@@ -206,9 +210,11 @@ pub(super) struct EntryStatefulSet {
     pub index: u32,
 }
 
-/// The entries of all IPPools whose owners are there; running Pods' first.
-fn pool_entries<L: Ledger>(office: &Office<L>) -> Vec<AdoptItem> {
-    let mut running = Vec::new();
+/// The entries of all IPPools whose owners are there: those of addresses that their Pods run with, by the Pods' own
+/// status; and all others, of Pods first.
+fn pool_entries<L: Ledger>(office: &Office<L>) -> (Vec<AdoptItem>, Vec<AdoptItem>) {
+    let mut used = Vec::new();
+    let mut of_pods = Vec::new();
     let mut reserved = Vec::new();
     let beside_antrea = office.options.mode == Mode::Antrea;
     for (key, live) in office.cache.all(Kind::IpPool) {
@@ -220,9 +226,14 @@ fn pool_entries<L: Ledger>(office: &Office<L>) -> Vec<AdoptItem> {
                 Ok((_, by)) if beside_antrea && !is_wanted(office, &key.name, &by) => {}
                 Err(_) if beside_antrea => {}
                 Ok((address, by)) => {
-                    let runs = matches!(&by, AdoptedBy::Ordinal { pod: Some(_), .. } | AdoptedBy::Owner(Owner::Pod(_)));
-                    let list = if runs { &mut running } else { &mut reserved };
-                    list.push(AdoptItem::Address { pool: pool.clone(), address, by });
+                    let names_a_pod =
+                        matches!(&by, AdoptedBy::Ordinal { pod: Some(_), .. } | AdoptedBy::Owner(Owner::Pod(_)));
+                    let item = AdoptItem::Address { pool: pool.clone(), address, by };
+                    match names_a_pod {
+                        _ if is_used(office, &item) => used.push(item),
+                        true => of_pods.push(item),
+                        false => reserved.push(item),
+                    }
                 }
                 Err(why) => {
                     let note = format!("an entry of status.ipAddresses is passed over: {why}: {value}");
@@ -234,8 +245,25 @@ fn pool_entries<L: Ledger>(office: &Office<L>) -> Vec<AdoptItem> {
             }
         }
     }
-    running.extend(reserved);
-    running
+    of_pods.extend(reserved);
+    (used, of_pods)
+}
+
+/// Whether the Pod that has an item's address, or is to have it, runs with it.
+fn is_used<L: Ledger>(office: &Office<L>, item: &AdoptItem) -> bool {
+    let Some((_, address, namespace, name)) = pod_of(item) else { return false };
+    let key = Key { kind: Kind::Pod, namespace, name };
+    office.cache.get(&key).is_some_and(|live| addresses(&live).contains(&address))
+}
+
+/// The addresses that a Pod runs with.
+fn addresses(pod: &Live) -> Vec<IpAddr> {
+    match &pod.object {
+        Ok(Object::Pod(pod)) if !pod.spec.host_network && !translate::pod_is_gone(pod) => {
+            pod.status.pod_ips.iter().filter_map(|it| it.ip.parse().ok()).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Whether an entry is of an ordinal that is wanted of its pool, or whose Pod runs.
@@ -308,39 +336,35 @@ fn running<L: Ledger>(office: &Office<L>, entry: &EntryPod) -> Option<(PodOwner,
     Some((owner, pools))
 }
 
-/// Addresses that Pods run with, of whatever IPPool gives them. Where an entry says so too, this adds nothing; where
-/// the entry was dropped, or is of a pool that is not in force, nobody else may be given the address all the same.
-fn running_pods<L: Ledger>(office: &Office<L>, entries: &[AdoptItem]) -> Vec<AdoptItem> {
-    let told: BTreeSet<(IpAddr, Name, Name)> = entries.iter().filter_map(pod_of).collect();
+/// Addresses that Pods run with, of whatever IPPool gives them. Where an entry of that pool says so too, this adds
+/// nothing; where it was dropped, names another owner, or is of a pool that is not in force, nobody else may be given
+/// the address all the same.
+fn running_pods<'a, L: Ledger>(office: &Office<L>, entries: impl Iterator<Item = &'a AdoptItem>) -> Vec<AdoptItem> {
+    let told: BTreeSet<_> = entries.filter_map(pod_of).collect();
     let mut items = Vec::new();
     for (key, live) in office.cache.all(Kind::Pod) {
-        let Ok(Object::Pod(pod)) = &live.object else { continue };
-        if pod.spec.host_network || translate::pod_is_gone(pod) {
-            continue;
-        }
-        let owner = PodOwner {
-            namespace: key.namespace.clone(),
-            name: key.name.clone(),
-            uid: live.uid.clone(),
-            container_id: None,
-            interface: None,
-            ordinal: None,
-        };
-        for address in pod.status.pod_ips.iter().filter_map(|it| it.ip.parse().ok()) {
-            if told.contains(&(address, key.namespace.clone(), key.name.clone())) {
+        for address in addresses(&live) {
+            let Some(pool) = pool_of(office, address) else { continue };
+            if told.contains(&(&pool, address, key.namespace.clone(), key.name.clone())) {
                 continue;
             }
-            if let Some(pool) = pool_of(office, address) {
-                items.push(AdoptItem::Address { pool, address, by: AdoptedBy::Owner(Owner::Pod(owner.clone())) });
-            }
+            let owner = PodOwner {
+                namespace: key.namespace.clone(),
+                name: key.name.clone(),
+                uid: live.uid.clone(),
+                container_id: None,
+                interface: None,
+                ordinal: None,
+            };
+            items.push(AdoptItem::Address { pool, address, by: AdoptedBy::Owner(Owner::Pod(owner)) });
         }
     }
     items
 }
 
-/// The address of an item, and the Pod that has it or is to have it.
-fn pod_of(item: &AdoptItem) -> Option<(IpAddr, Name, Name)> {
-    let AdoptItem::Address { address, by, .. } = item else { return None };
+/// The pool and the address of an item, and the Pod that has it or is to have it.
+fn pod_of(item: &AdoptItem) -> Option<(&PoolId, IpAddr, Name, Name)> {
+    let AdoptItem::Address { pool, address, by } = item else { return None };
     let (namespace, name) = match by {
         AdoptedBy::Ordinal { pod: Some(pod), .. } | AdoptedBy::Owner(Owner::Pod(pod)) => {
             (pod.namespace.clone(), pod.name.clone())
@@ -348,7 +372,7 @@ fn pod_of(item: &AdoptItem) -> Option<(IpAddr, Name, Name)> {
         AdoptedBy::Ordinal { id, ordinal, .. } => (id.namespace.clone(), format!("{}-{ordinal}", id.name).into()),
         AdoptedBy::Owner(Owner::Named { .. }) => return None,
     };
-    Some((*address, namespace, name))
+    Some((pool, *address, namespace, name))
 }
 
 /// The IPPool that gives an address now.
