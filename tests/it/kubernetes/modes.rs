@@ -194,7 +194,7 @@ fn on(rows: &Rows) -> (String, u64) {
 
 /// Two Nodes, and one Egress, which is on node1.
 async fn one_on_node1(options: &[&str]) -> Option<Scene> {
-    let scene = Stage::empty().await?.play(options).await;
+    let scene = Stage::empty().await?.play(options);
     for name in ["node1", "node2"] {
         scene.api.create(Kind::Node, &node(name)).await;
         scene.ledger(name, |rows| rows.nodes.contains_key(name)).await;

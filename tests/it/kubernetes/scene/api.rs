@@ -35,6 +35,10 @@ pub enum Kind {
     ExternalIpPool,
     /// Egress.
     Egress,
+    /// Antrea's own word that its controller runs.
+    AntreaControllerInfo,
+    /// `apiextensions.k8s.io/v1` CustomResourceDefinition.
+    Definition,
 }
 
 impl Kind {
@@ -57,6 +61,8 @@ impl Kind {
             Kind::IpPool => ("crd.antrea.io", "v1beta1", "IPPool", "ippools"),
             Kind::ExternalIpPool => ("crd.antrea.io", "v1beta1", "ExternalIPPool", "externalippools"),
             Kind::Egress => ("crd.antrea.io", "v1beta1", "Egress", "egresses"),
+            Kind::AntreaControllerInfo => ("crd.antrea.io", "v1beta1", "AntreaControllerInfo", "antreacontrollerinfos"),
+            Kind::Definition => ("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions"),
         }
     }
 
@@ -123,6 +129,13 @@ impl Api {
         let writer = PatchParams { field_manager: Some(writer.to_owned()), ..PatchParams::default() };
         let done = self.of(kind, namespace).patch_status(name, &writer, &Patch::Merge(patch)).await;
         value(&done.unwrap_or_else(|error| panic!("{kind:?} {namespace} {name} {patch}: {error}")))
+    }
+
+    /// Changes an object by a merge patch, as this writer.
+    pub async fn patch_as(&self, kind: Kind, name: &str, writer: &str, patch: &Value) -> Value {
+        let writer = PatchParams { field_manager: Some(writer.to_owned()), ..PatchParams::default() };
+        let done = self.of(kind, "").patch(name, &writer, &Patch::Merge(patch)).await;
+        value(&done.unwrap_or_else(|error| panic!("{kind:?} {name} {patch}: {error}")))
     }
 
     /// Deletes an object, if it is there; what it owns follows.
