@@ -9,6 +9,7 @@ mod failover;
 mod histories;
 mod kubelet;
 mod outage;
+mod pods;
 mod programs;
 mod reservations;
 mod rights;
