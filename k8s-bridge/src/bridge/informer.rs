@@ -10,6 +10,7 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Config, Event, watcher};
 use tokio::sync::watch;
 
+use super::backoff::Pauses;
 use super::key::Key;
 use super::office::Office;
 use super::watched::{Live, Watchable, Watched};
@@ -34,7 +35,7 @@ where
         let expired = matches!(event, Err(watcher::Error::WatchError(status)) if status.code == 410);
         std::future::ready(!expired)
     });
-    let mut events = pin!(events.default_backoff());
+    let mut events = pin!(events.backoff(Pauses::default()));
     // Keys that the list in progress has shown.
     let mut shown = BTreeSet::new();
     while let Some(event) = events.next().await {
