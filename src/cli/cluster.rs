@@ -1,5 +1,7 @@
 //! The group of replicas: `status`, `member`, `leader`, `snapshot`, `check`.
 
+use std::time::{Duration, Instant};
+
 use clap::{Args, Subcommand};
 use futures::future::join_all;
 use holdfast_api::{Client, ClientError, v1};
@@ -11,6 +13,9 @@ use super::kubernetes::KubernetesView;
 use super::output;
 use super::table::Table;
 use super::words;
+
+/// Between two questions for the leader, while there is none.
+const BETWEEN_QUESTIONS: Duration = Duration::from_millis(50);
 
 /// See `holdfast member --help`.
 #[derive(Clone, Debug, Subcommand)]
@@ -292,9 +297,7 @@ pub async fn leader(asking: &Asking, verb: LeaderVerb) -> Result<(), Failure> {
     let client = asking.client()?;
     let leader = match verb {
         LeaderVerb::Show => {
-            let members = client.member_list(v1::MemberListRequest::default()).await?.members;
-            let leader = members.into_iter().find(|member| member.leader);
-            let leader = leader.ok_or_else(|| Failure::Refused("no leader is known".to_owned()))?;
+            let leader = elected(asking, &client).await?;
             Leader { leader: leader.name, id: format!("{:016x}", leader.id) }
         }
         LeaderVerb::Transfer { to } => {
@@ -303,6 +306,22 @@ pub async fn leader(asking: &Asking, verb: LeaderVerb) -> Result<(), Failure> {
         }
     };
     if asking.for_people() { output::say(leader.leader) } else { output::value(asking.output, &leader) }
+}
+
+/// Waits until a leader is known.
+async fn elected(asking: &Asking, client: &Client) -> Result<v1::Member, Failure> {
+    let deadline = Instant::now() + asking.timeout;
+    loop {
+        let members = client.member_list(v1::MemberListRequest::default()).await?.members;
+        if let Some(leader) = members.into_iter().find(|member| member.leader) {
+            return Ok(leader);
+        }
+        if Instant::now() >= deadline {
+            let waited = asking.timeout.as_secs_f64();
+            return Err(Failure::Refused(format!("no leader is known, after {waited} s")));
+        }
+        tokio::time::sleep(BETWEEN_QUESTIONS).await;
+    }
 }
 
 /// Runs `snapshot`.

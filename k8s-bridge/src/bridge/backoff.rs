@@ -17,6 +17,28 @@ pub fn pause(failures: u32) -> Duration {
     doubled.min(LONGEST).mul_f64(rand::random_range(0.5..1.0))
 }
 
+/// The pauses of one watch, which begin anew after a success.
+#[derive(Debug, Default)]
+pub struct Pauses {
+    failures: u32,
+}
+
+impl Iterator for Pauses {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        let pause = pause(self.failures);
+        self.failures = self.failures.saturating_add(1);
+        Some(pause)
+    }
+}
+
+impl kube::runtime::utils::Backoff for Pauses {
+    fn reset(&mut self) {
+        self.failures = 0;
+    }
+}
+
 /// How often in a row each object failed.
 #[derive(Debug, Default)]
 pub struct Backoff(Mutex<HashMap<Key, u32>>);

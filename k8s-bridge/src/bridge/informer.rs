@@ -7,9 +7,10 @@ use std::sync::Arc;
 use futures::StreamExt;
 use kube::Resource;
 use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{Config, Event, watcher};
+use kube::runtime::watcher::{self, Config, Event, watcher};
 use tokio::sync::watch;
 
+use super::backoff::Pauses;
 use super::key::Key;
 use super::office::Office;
 use super::watched::{Live, Watchable, Watched};
@@ -29,8 +30,12 @@ where
     L: Ledger,
 {
     let config = Config::default().page_size(PAGE);
-    let events = watcher(Watched::<T>::api(office.client.clone()), config).default_backoff();
-    let mut events = pin!(events);
+    let events = watcher(Watched::<T>::api(office.client.clone()), config).filter(|event| {
+        // A version that is forgotten is no failure: what is there is listed, at once.
+        let expired = matches!(event, Err(watcher::Error::WatchError(status)) if status.code == 410);
+        std::future::ready(!expired)
+    });
+    let mut events = pin!(events.backoff(Pauses::default()));
     // Keys that the list in progress has shown.
     let mut shown = BTreeSet::new();
     while let Some(event) = events.next().await {

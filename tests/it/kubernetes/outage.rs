@@ -21,10 +21,10 @@ async fn an_api_server_that_was_away_forgot_its_past_and_takes_another_token() {
         scene.api.create(Kind::Node, &node(name)).await;
     }
     scene.api.create(Kind::Egress, &egress("before", &json!({"externalIPPool": "outage"}))).await;
-    for name in ["stays", "goes"] {
+    for (name, used) in [("stays", 3), ("goes", 6)] {
         scene.api.create(Kind::StatefulSet, &set(&space, name, 3, "outage")).await;
+        scene.used("outage", used, 21).await;
     }
-    scene.used("outage", 6, 21).await;
     let before = scene.settled().await;
     let processes: Vec<_> = scene.group.replicas.iter().flatten().map(crate::fixtures::Process::id).collect();
     drop(kubelet);
@@ -47,9 +47,11 @@ async fn an_api_server_that_was_away_forgot_its_past_and_takes_another_token() {
         let entries = pool.and_then(|pool| pool["status"]["ipAddresses"].as_array());
         entries.into_iter().flatten().any(|entry| entry["owner"]["name"] == "vm-7")
     };
-    scene.api.until(Kind::IpPool, "", "outage", "what was granted meanwhile", vm).await;
+    // The longest pause between two attempts, and as much again at random, may have just begun.
+    let outage = (Kind::IpPool, "", "outage");
+    scene.api.until_within(PATIENCE * 3, outage, "what was granted meanwhile", vm).await;
     let without = |pool: Option<&Value>| pool.is_some_and(|pool| pool["status"]["usage"]["used"] == 8);
-    scene.api.until(Kind::IpPool, "", "outage", "what was made meanwhile, and not what was deleted", without).await;
+    scene.api.until_within(PATIENCE * 3, outage, "what was made meanwhile, not what was deleted", without).await;
     scene.holds("outage", (&space, "stays"), 0, &run_of("10.2.2.100", 3)).await;
     let world = scene.settled().await;
     let nodes: Vec<_> = world.egresses.values().map(|it| it["status"]["egressNode"].as_str()).collect();
