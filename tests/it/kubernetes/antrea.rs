@@ -15,7 +15,7 @@ use super::{Addresses, Kubelet};
 
 /// Replicas beside Antrea, on an API server with its definitions.
 async fn scene() -> Option<(Scene, Kubelet)> {
-    let scene = Stage::beside_antrea().await?.play(&[]).await;
+    let scene = Stage::beside_antrea().await?.play(&[]);
     let kubelet = Kubelet::of_scenes(scene.api.client.clone(), Addresses::Reserved);
     Some((scene, kubelet))
 }
@@ -249,7 +249,7 @@ async fn writers_as_fast_as_they_can_lose_nothing_and_take_nothing() {
     .await;
     mine.retain(|_, entry| entry["owner"]["statefulSet"].is_null());
     at_rest(&scene, &space, &living, &mine).await;
-    scene.end();
+    scene.end().await;
 }
 
 /// Waits until the list has exactly what others have there and what the ledger holds for these StatefulSets.
@@ -339,7 +339,7 @@ async fn entries_of_live_pods_that_the_controller_drops_are_put_back_as_they_wer
     api.delete(Kind::Pod, &space, "web-1").await;
     let none = |pool: Option<&Value>| pool.is_some_and(|pool| list(pool).is_empty());
     api.until(Kind::IpPool, "", "dropped", "no entry", none).await;
-    scene.end();
+    scene.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -389,7 +389,7 @@ async fn what_antrea_controller_reserved_first_is_kept_and_what_an_agent_took_is
     assert!(refused.code != 0 && refused.err.contains("antrea-controller drops"), "{refused:#?}");
     let log = scene.log();
     assert!(!log.iter().any(|line| line.contains("panicked")), "{log:#?}");
-    scene.end();
+    scene.end().await;
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{Binding, Namespace, ObjectReference, Pod};
-use kube::api::{DeleteParams, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
@@ -50,13 +50,21 @@ impl Kubelet {
         Kubelet(tokio::spawn(async move {
             let mut node = node;
             let config = watcher::Config::default;
-            let pods = watcher(pods, config()).default_backoff().applied_objects().map_ok(Seen::Pod).boxed();
-            let pools = watcher(pools, config()).default_backoff().applied_objects().map_ok(Seen::Pool).boxed();
+            let pods = watcher(pods, config())
+                .default_backoff()
+                .applied_objects()
+                .map_ok(|pod| Seen::Pod(Box::new(pod)))
+                .boxed();
+            let pools = watcher(pools, config())
+                .default_backoff()
+                .applied_objects()
+                .map_ok(|pool| Seen::Pool(Box::new(pool)))
+                .boxed();
             let mut seen = futures::stream::select(pods, pools);
             while let Some(seen) = seen.next().await {
                 match seen {
                     Ok(Seen::Pod(pod)) if !everywhere || pod.namespace().is_some_and(|it| it.starts_with("scene-")) => {
-                        node.tend(pod).await;
+                        node.tend(*pod).await;
                     }
                     Ok(Seen::Pod(_)) => {}
                     Ok(Seen::Pool(pool)) => node.read(&pool).await,
@@ -75,8 +83,8 @@ impl Drop for Kubelet {
 }
 
 enum Seen {
-    Pod(Pod),
-    Pool(DynamicObject),
+    Pod(Box<Pod>),
+    Pool(Box<DynamicObject>),
 }
 
 /// An address of an ordinal's Pod: the Pod's namespace and name, and the address.
@@ -99,7 +107,10 @@ impl Tending {
         let key = (namespace, name.clone());
         self.waiting.remove(&key);
         let done = if pod.metadata.deletion_timestamp.is_some() {
-            let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+            // It alone: another one may have its name by now.
+            let it = Preconditions { uid: pod.metadata.uid.clone(), resource_version: None };
+            let now =
+                DeleteParams { grace_period_seconds: Some(0), preconditions: Some(it), ..DeleteParams::default() };
             pods.delete(&name, &now).await.map(drop)
         } else if pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_none()) {
             bind(&pods, &name).await
@@ -147,12 +158,11 @@ impl Tending {
     /// One address of each family of the Pod's pools; none while one is missing; `None` if it draws from no pool.
     async fn reserved(&self, pod: &Pod) -> Option<Vec<IpAddr>> {
         let (namespace, name) = (pod.namespace()?, pod.name_any());
-        let annotation = match pod.annotations().get(POOLS) {
-            Some(own) => own.clone(),
-            None => {
-                let namespaces = Api::<Namespace>::all(self.client.clone());
-                namespaces.get_opt(&namespace).await.ok()??.annotations().get(POOLS)?.clone()
-            }
+        let annotation = if let Some(own) = pod.annotations().get(POOLS) {
+            own.clone()
+        } else {
+            let namespaces = Api::<Namespace>::all(self.client.clone());
+            namespaces.get_opt(&namespace).await.ok()??.annotations().get(POOLS)?.clone()
         };
         let named: Vec<_> = annotation.split(',').map(str::trim).filter(|pool| !pool.is_empty()).collect();
         let mut families = BTreeMap::<bool, Option<IpAddr>>::new();

@@ -8,6 +8,8 @@ mod egresses;
 mod failover;
 mod histories;
 mod kubelet;
+mod outage;
+mod pods;
 mod programs;
 mod reservations;
 mod rights;

@@ -66,7 +66,7 @@ async fn antreas_own_flow_of_5_11_7_and_20() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn scaling() {
-    let Some((mut scene, _kubelet)) = scene().await else { return };
+    let Some((scene, _kubelet)) = scene().await else { return };
     let space = scene.namespace("scale").await;
     scene.api.create(Kind::IpPool, &pool_to("scale", 120)).await;
     scene.api.create(Kind::StatefulSet, &set(&space, "web", 3, "scale")).await;
@@ -101,13 +101,13 @@ async fn scaling() {
     };
     scene.api.until(Kind::Pod, &space, "web-2", "another UID and the same address", another).await;
     scene.settled().await;
-    released_when_the_pod_is_gone(&mut scene, &space).await;
+    released_when_the_pod_is_gone(&scene, &space).await;
     from_another_first_ordinal(&scene, &space).await;
     scene.end().await;
 }
 
 /// With `when-scaled: release`, an ordinal's address is free once its Pod is gone, and not before.
-async fn released_when_the_pod_is_gone(scene: &mut Scene, space: &str) {
+async fn released_when_the_pod_is_gone(scene: &Scene, space: &str) {
     let mut released = set(space, "released", 3, "scale");
     released["metadata"]["annotations"] = json!({"holdfast.dev/when-scaled": "release"});
     scene.api.create(Kind::StatefulSet, &released).await;
@@ -290,7 +290,7 @@ async fn fixed_addresses_and_two_families() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pools_that_come_change_and_go() {
-    let Some((mut scene, _kubelet)) = scene().await else { return };
+    let Some((scene, _kubelet)) = scene().await else { return };
     let space = scene.namespace("pools").await;
     let of = (space.as_str(), "web");
     scene.api.create(Kind::StatefulSet, &set(&space, "web", 3, "pools")).await;

@@ -5,8 +5,6 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
-
 /// Kills the process that it is given when its standard input ends, which it does with the test's process.
 const GUARD: &str = "read -r _ || kill -9 \"$1\"";
 
@@ -36,13 +34,12 @@ impl Server {
         self.child.id()
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Kills it. An API server that is asked to end waits for its clients for up to a minute.
     pub fn end(mut self) {
         // It knows the process by a number that may soon be another's.
         self.guard.kill().expect("it can be killed");
         self.guard.wait().expect("it can be waited for");
-        let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a process has an id");
-        kill_process(id, Signal::TERM).expect("it is there until it was waited for");
+        self.child.kill().expect("it can be killed");
         self.child.wait().expect("it can be waited for");
     }
 

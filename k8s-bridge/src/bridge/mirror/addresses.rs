@@ -57,10 +57,8 @@ pub fn forget_former(put: &mut PutEgress, ours: bool, row: &EgressRow) {
         let Some(pool) = &item.pool else { continue };
         match row.items.iter().find(|row| row.pool.as_ref() == Some(pool)) {
             Some(known) if known.asked != item.address && known.chosen != item.address => item.address = known.asked,
-            // It was chosen from another pool, which the spec names no longer.
-            None if row.items.iter().any(|row| row.chosen.is_some() && row.chosen == item.address) => {
-                item.address = None;
-            }
+            // It was chosen from another pool, which the spec names no longer. (Of several, somebody may have put one.)
+            None if !put.plural || row.items.iter().any(|row| row.chosen == item.address) => item.address = None,
             _ => {}
         }
     }

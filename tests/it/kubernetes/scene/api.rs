@@ -35,10 +35,6 @@ pub enum Kind {
     ExternalIpPool,
     /// Egress.
     Egress,
-    /// Antrea's own word that its controller runs.
-    AntreaControllerInfo,
-    /// `apiextensions.k8s.io/v1` CustomResourceDefinition.
-    Definition,
 }
 
 impl Kind {
@@ -61,8 +57,6 @@ impl Kind {
             Kind::IpPool => ("crd.antrea.io", "v1beta1", "IPPool", "ippools"),
             Kind::ExternalIpPool => ("crd.antrea.io", "v1beta1", "ExternalIPPool", "externalippools"),
             Kind::Egress => ("crd.antrea.io", "v1beta1", "Egress", "egresses"),
-            Kind::AntreaControllerInfo => ("crd.antrea.io", "v1beta1", "AntreaControllerInfo", "antreacontrollerinfos"),
-            Kind::Definition => ("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions"),
         }
     }
 
@@ -129,13 +123,6 @@ impl Api {
         let writer = PatchParams { field_manager: Some(writer.to_owned()), ..PatchParams::default() };
         let done = self.of(kind, namespace).patch_status(name, &writer, &Patch::Merge(patch)).await;
         value(&done.unwrap_or_else(|error| panic!("{kind:?} {namespace} {name} {patch}: {error}")))
-    }
-
-    /// Changes an object by a merge patch, as this writer.
-    pub async fn patch_as(&self, kind: Kind, name: &str, writer: &str, patch: &Value) -> Value {
-        let writer = PatchParams { field_manager: Some(writer.to_owned()), ..PatchParams::default() };
-        let done = self.of(kind, "").patch(name, &writer, &Patch::Merge(patch)).await;
-        value(&done.unwrap_or_else(|error| panic!("{kind:?} {name} {patch}: {error}")))
     }
 
     /// Deletes an object, if it is there; what it owns follows.
@@ -214,12 +201,11 @@ impl Api {
     ) -> Option<Value> {
         let object = self.of(kind, namespace);
         let fits = |object: Option<&DynamicObject>| wanted(object.map(value).as_ref());
-        match tokio::time::timeout(patience, await_condition(object, name, fits)).await {
-            Ok(found) => found.expect("the API server answers").as_ref().map(value),
-            Err(_) => {
-                let now = self.get(kind, namespace, name).await;
-                panic!("{kind:?} {namespace} {name} does not come to have {what}: {now:#?}")
-            }
+        if let Ok(found) = tokio::time::timeout(patience, await_condition(object, name, fits)).await {
+            found.expect("the API server answers").as_ref().map(value)
+        } else {
+            let now = self.get(kind, namespace, name).await;
+            panic!("{kind:?} {namespace} {name} does not come to have {what}: {now:#?}")
         }
     }
 }

@@ -26,7 +26,6 @@ pub struct Stage {
     directory: TempDir,
     /// Lines of the audit log that are not of this test.
     asked_before: usize,
-    curtains: usize,
     /// Whether the definitions are as if Antrea had installed them.
     beside_antrea: bool,
 }
@@ -41,7 +40,7 @@ impl Stage {
         clear(&api).await;
         let directory = tempfile::tempdir().expect("a temporary directory");
         let asked_before = control_plane.audit().len();
-        let mut stage = Stage { api, control_plane, directory, asked_before, curtains: 0, beside_antrea: false };
+        let stage = Stage { api, control_plane, directory, asked_before, beside_antrea: false };
         stage.rotate_token().await;
         let kubeconfig = stage.control_plane.kubeconfig_for(&stage.token_file());
         std::fs::write(stage.kubeconfig(), kubeconfig).expect("writes");
@@ -67,8 +66,8 @@ impl Stage {
     }
 
     /// Three replicas begin to follow it.
-    pub async fn play(self, options: &[&str]) -> Scene {
-        Scene::of(self, options).await
+    pub fn play(self, options: &[&str]) -> Scene {
+        Scene::of(self, options)
     }
 
     /// The control plane.
@@ -86,7 +85,7 @@ impl Stage {
     }
 
     /// Gives the bridge another token of its ServiceAccount. The former one is good no longer.
-    pub async fn rotate_token(&mut self) {
+    pub async fn rotate_token(&self) {
         static ROTATIONS: AtomicUsize = AtomicUsize::new(0);
         let former = self.api.list_in(Kind::Secret, "holdfast").await;
         let name = format!("token-{}", ROTATIONS.fetch_add(1, Ordering::Relaxed));
@@ -132,9 +131,9 @@ impl Stage {
 
     /// Makes one object of each kind that is followed, and waits until the bridge has answered to each: what was done
     /// to objects of their kinds before was seen before. They are taken away again.
-    pub async fn curtain(&mut self) {
-        self.curtains += 1;
-        let name = format!("curtain-{}", self.curtains);
+    pub async fn curtain(&self) {
+        static CURTAINS: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("curtain-{}", CURTAINS.fetch_add(1, Ordering::Relaxed));
         let namespace = self.namespace("curtain").await;
         // Documentation ranges: no test's own. A static Egress takes no room on any Node.
         let only = [range("198.51.100.10", "198.51.100.10")];

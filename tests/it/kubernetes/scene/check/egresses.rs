@@ -10,15 +10,14 @@ use super::{Findings, World, condition};
 
 pub(super) fn check(world: &World, findings: &mut Findings) {
     for (name, egress) in &world.egresses {
-        match items(egress) {
-            Some(items) => pooled(world, (name, egress), &items, findings),
-            None => {
-                let status = &egress["status"];
-                findings.must(status["conditions"].as_array().is_none_or(Vec::is_empty), || {
-                    format!("{name}: conditions of a static Egress")
-                });
-                findings.same(status["egressNode"].as_str().unwrap_or_default(), "", || format!("{name}: Node"));
-            }
+        if let Some(items) = items(egress) {
+            pooled(world, (name, egress), &items, findings);
+        } else {
+            let status = &egress["status"];
+            findings.must(status["conditions"].as_array().is_none_or(Vec::is_empty), || {
+                format!("{name}: conditions of a static Egress")
+            });
+            findings.same(status["egressNode"].as_str().unwrap_or_default(), "", || format!("{name}: Node"));
         }
     }
     for name in world.rows.egresses.keys() {
@@ -66,17 +65,14 @@ fn pooled(world: &World, (name, egress): (&str, &Value), items: &[(String, Optio
         let written = written.into_iter().find(|it| it["ip"].as_str().and_then(|ip| ip.parse().ok()) == Some(holds));
         let written = written.map(|it| it["node"].as_str().unwrap_or_default().to_owned());
         findings.same(written, Some(node.clone().unwrap_or_default()), || format!("{name}: Node of {holds}"));
-        match node {
-            Some(node) => {
-                placed += 1;
-                first_placed = first_placed.or(Some((holds, node.clone())));
-                let eligible = world.nodes.get(&node).is_some_and(|it| eligible(world, it, pool));
-                findings.must(eligible, || format!("{name}: {holds} is on {node}, which cannot carry it"));
-            }
-            None => {
-                let open = world.nodes.values().find(|node| eligible(world, node, pool) && has_room(world, node));
-                findings.must(open.is_none(), || format!("{name}: {holds} is homeless, and {open:?} could carry it"));
-            }
+        if let Some(node) = node {
+            placed += 1;
+            first_placed = first_placed.or(Some((holds, node.clone())));
+            let eligible = world.nodes.get(&node).is_some_and(|it| eligible(world, it, pool));
+            findings.must(eligible, || format!("{name}: {holds} is on {node}, which cannot carry it"));
+        } else {
+            let open = world.nodes.values().find(|node| eligible(world, node, pool) && has_room(world, node));
+            findings.must(open.is_none(), || format!("{name}: {holds} is homeless, and {open:?} could carry it"));
         }
     }
     let (ip, node) = first_placed.map_or((String::new(), String::new()), |(ip, node)| (ip.to_string(), node));

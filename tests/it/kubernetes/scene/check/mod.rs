@@ -128,6 +128,7 @@ impl Findings {
     }
 
     /// Both must be equal.
+    #[expect(clippy::needless_pass_by_value, reason = "a check is easier to read without references")]
     fn same<T: PartialEq + std::fmt::Debug>(&mut self, is: T, wanted: T, what: impl FnOnce() -> String) {
         if is != wanted {
             self.0.push(format!("{}: {is:?}, must be {wanted:?}", what()));

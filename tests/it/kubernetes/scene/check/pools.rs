@@ -48,9 +48,10 @@ fn entries(world: &World, name: &str, pool: &Value, findings: &mut Findings) {
         let Some(held) = granted.get(address) else { continue };
         let set = &entry["owner"]["statefulSet"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let is = match set.is_null() {
-            true => None,
-            false => Some((text(&set["namespace"]), text(&set["name"]), set["index"].as_u64())),
+        let is = if set.is_null() {
+            None
+        } else {
+            Some((text(&set["namespace"]), text(&set["name"]), set["index"].as_u64()))
         };
         let must = match held {
             Held::Ordinal { namespace, name, ordinal, .. } => {
@@ -107,7 +108,13 @@ fn fits(world: &World, (external, name): (bool, &str), own: &BTreeSet<IpAddr>, g
         other_is_first && usable(other, kind).iter().any(|address| own.contains(address))
     });
     let retired = world.rows.retired.contains(&(external, name.to_owned()));
-    let left_out = !retired && !external && granted.iter().any(|address| !own.contains(address));
+    // An address that was chosen is given up for another; one that was asked for is not.
+    let asked = |address: &IpAddr| {
+        let items = world.rows.egresses.values().flat_map(|row| &row.items);
+        let mut asked = items.filter_map(|item| item.asked.as_ref()?.parse::<IpAddr>().ok());
+        !external || asked.any(|asked| asked == *address)
+    };
+    let left_out = !retired && granted.iter().any(|address| !own.contains(address) && asked(address));
     !overlaps && !left_out
 }
 
