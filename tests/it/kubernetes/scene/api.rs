@@ -125,6 +125,13 @@ impl Api {
         value(&done.unwrap_or_else(|error| panic!("{kind:?} {namespace} {name} {patch}: {error}")))
     }
 
+    /// Changes an object by a merge patch, as this writer.
+    pub async fn patch_as(&self, kind: Kind, name: &str, writer: &str, patch: &Value) -> Value {
+        let writer = PatchParams { field_manager: Some(writer.to_owned()), ..PatchParams::default() };
+        let done = self.of(kind, "").patch(name, &writer, &Patch::Merge(patch)).await;
+        value(&done.unwrap_or_else(|error| panic!("{kind:?} {name} {patch}: {error}")))
+    }
+
     /// Deletes an object, if it is there; what it owns follows.
     pub async fn delete(&self, kind: Kind, namespace: &str, name: &str) {
         let background =

@@ -59,6 +59,13 @@ impl Recorder {
         Recorder { versions, tasks }
     }
 
+    /// The versions so far of the objects of this name.
+    pub fn of(&self, kind: Kind, name: &str) -> Vec<Value> {
+        let versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = versions.iter().filter(|((of, named, _), _)| *of == kind && named == name);
+        of.flat_map(|(_, versions)| versions.clone()).collect()
+    }
+
     /// Fails where an object's status went back to an older state of the ledger. How many versions were seen.
     pub fn never_fell(&mut self) -> usize {
         // A task ends only by a panic.
