@@ -17,6 +17,7 @@ mod reservations;
 mod rights;
 pub mod scene;
 mod server;
+mod writers;
 
 pub use control_plane::{ControlPlane, Exclusive, control_plane, whole_control_plane};
 pub use kubelet::{Addresses, Kubelet};
