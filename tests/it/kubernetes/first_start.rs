@@ -208,13 +208,22 @@ async fn granted(scene: &Scene) -> [BTreeSet<String>; 3] {
     granted
 }
 
-/// What the ledger says that must be the same under each leader: who holds what, where it is, and how it began.
-fn held(rows: &Rows) -> (BTreeMap<IpAddr, Held>, BTreeMap<IpAddr, (String, u64)>, String) {
-    let grants = rows.grants.iter().map(|(address, grant)| (*address, grant.held.clone())).collect();
-    let placed =
-        |row: &holdfast_api::v1::PlacementRow| (row.node.clone(), row.stamp.as_ref().expect("a stamp").revision);
-    let placements = rows.placements.iter().map(|(address, row)| (*address, placed(row))).collect();
-    (grants, placements, format!("{:?}", rows.adoption))
+/// What the ledger says that must be the same under each leader.
+#[derive(Debug, PartialEq, Eq)]
+struct Kept {
+    held: BTreeMap<IpAddr, Held>,
+    /// On which Node, and since which revision.
+    placed: BTreeMap<IpAddr, (String, u64)>,
+    adoption: String,
+}
+
+fn kept(rows: &Rows) -> Kept {
+    let revision = |row: &holdfast_api::v1::PlacementRow| row.stamp.as_ref().expect("a stamp").revision;
+    Kept {
+        held: rows.grants.iter().map(|(address, grant)| (*address, grant.held.clone())).collect(),
+        placed: rows.placements.iter().map(|(address, row)| (*address, (row.node.clone(), revision(row)))).collect(),
+        adoption: format!("{:?}", rows.adoption),
+    }
 }
 
 fn holder<'a>(rows: &'a Rows, address: &str) -> &'a Held {
@@ -294,13 +303,13 @@ async fn goes_on(scene: &Scene, space: &str) {
 
 /// A new leader, and a later start, adopt nothing: what the ledger says is put back.
 async fn same_under_others(scene: &mut Scene, space: &str) {
-    let before = held(&scene.settled().await.rows);
+    let before = kept(&scene.settled().await.rows);
     let leader = scene.leader().await;
     scene.group.kill(leader);
     scene.leader_but(Some(leader)).await;
     scene.group.start_replica(leader);
     scene.seen().await;
-    assert_eq!(held(&scene.settled().await.rows), before);
+    assert_eq!(kept(&scene.settled().await.rows), before);
 
     (0..3).for_each(|at| scene.group.kill(at));
     let pool = scene.api.get(Kind::IpPool, "", "pods").await.expect("is there");
@@ -312,7 +321,7 @@ async fn same_under_others(scene: &mut Scene, space: &str) {
     (0..3).for_each(|at| scene.group.start_replica(at));
     scene.leader().await;
     let after = scene.settled().await;
-    assert_eq!(held(&after.rows), before);
+    assert_eq!(kept(&after.rows), before);
     assert_eq!(after.egresses["chosen"]["status"]["egressNode"], "node2");
 }
 

@@ -37,7 +37,7 @@ pub enum Kind {
     Egress,
     /// Antrea's own word that its controller runs.
     AntreaControllerInfo,
-    /// `apiextensions.k8s.io/v1` CustomResourceDefinition.
+    /// `apiextensions.k8s.io/v1` `CustomResourceDefinition`.
     Definition,
 }
 
