@@ -9,6 +9,7 @@ mod failover;
 mod first_start;
 mod histories;
 mod kubelet;
+mod large;
 mod modes;
 mod outage;
 mod pods;

@@ -37,7 +37,7 @@ pub fn cut(status: &mut IpPoolStatus, largest: usize) -> Result<(), serde_json::
         kept
     });
     let note = format!(
-        "; {} of the {all} addresses held are left out here, which would be too large: `holdfast grant list` has all",
+        "; {} of the {all} addresses held are left out here, where all would be too large; `holdfast grant list` has all",
         all - status.ip_addresses.len()
     );
     if let Some(ready) = status.conditions.iter_mut().find(|condition| condition.kind == "Ready") {
