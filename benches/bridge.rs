@@ -166,6 +166,8 @@ async fn reservations(count: usize) -> Run {
     scene.api.create(Kind::IpPool, &pool("bench", &[range("10.64.0.10", "10.64.31.250")], "10.64.0.1", 19)).await;
     let in_force = |it: Option<&Value>| it.is_some_and(|it| it["status"]["usage"]["total"].as_u64() > Some(0));
     scene.api.until(Kind::IpPool, "", "bench", "its addresses", in_force).await;
+    // The API server's first StatefulSet takes it longer than others.
+    scene.api.create(Kind::StatefulSet, &set(&namespace, "warm-up", 1, "")).await;
     // At rest: the next write of this pool goes at once.
     tokio::time::sleep(Duration::from_millis(500)).await;
     let whole = |pool: &Value| {
