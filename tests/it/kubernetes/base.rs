@@ -128,6 +128,25 @@ async fn replicas_with_the_arguments_of_the_pods_form_a_group() {
     }
 }
 
+/// Three replicas in one process, over the current kubeconfig.
+#[tokio::test]
+async fn dev_follows_the_cluster_of_the_kubeconfig() {
+    let Some(stage) = Stage::empty().await else { return };
+    let mut dev = command();
+    dev.args(["dev", "--kubernetes", "--listen", &free_addresses(3).join(",")]);
+    let mut dev = Process::start(dev.env("KUBECONFIG", stage.kubeconfig()));
+    dev.line(|line| line.contains("following the Kubernetes API"));
+    let namespace = stage.namespace("dev").await;
+    let only = [range("10.78.0.10", "10.78.0.12")];
+    stage.api.create(Kind::IpPool, &pool("dev", &only, "10.78.0.1", 24)).await;
+    stage.api.create(Kind::StatefulSet, &set(&namespace, "dev", 3, "dev")).await;
+    let reserved = |pool: Option<&serde_json::Value>| pool.is_some_and(|pool| pool["status"]["usage"]["used"] == 3);
+    stage.api.until(Kind::IpPool, "", "dev", "three addresses reserved", reserved).await;
+    dev.line(|line| line.contains("10.78.0.12 of IPPool dev granted"));
+    dev.terminate();
+    assert_eq!(dev.end(), 0, "{:#?}", dev.seen());
+}
+
 #[tokio::test]
 async fn the_stateful_set_is_ready_once_its_pods_run_and_a_pod_that_goes_is_made_again() {
     let Some(control_plane) = control_plane() else { return };
