@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(15);
+pub const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The answer, or why there is none.
 pub async fn answered<T, E: Display>(question: impl Future<Output = Result<T, E>>) -> Result<T, String> {

@@ -8,13 +8,9 @@ use holdfast_statemachine::Name;
 
 use super::contest::Contest;
 use super::status::newer;
+use crate::bridge::backoff;
 use crate::bridge::observe::List;
 use crate::bridge::watched::Live;
-
-/// The first pause after a failure; each further one is twice as long.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// The longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Of one object, in this term.
 #[derive(Debug, Default)]
@@ -76,14 +72,13 @@ impl Memory {
 
     /// A request failed: when to try again. `after`: no earlier than the API server says.
     pub fn failed(&mut self, now: Instant, after: Option<Duration>) -> Instant {
-        let doubled = FIRST_PAUSE * 2_u32.saturating_pow(self.failures.min(16));
-        self.failures = self.failures.saturating_add(1);
         let pause = match after {
             Some(after) => after.mul_f64(rand::random_range(1.0..1.25)),
-            None => doubled.min(LONGEST_PAUSE).mul_f64(rand::random_range(0.5..1.0)),
+            None => backoff::pause(self.failures),
         };
+        self.failures = self.failures.saturating_add(1);
         // Whoever says more than the longest pause is not believed.
-        let again = now + pause.min(LONGEST_PAUSE);
+        let again = now + pause.min(backoff::LONGEST);
         self.not_before = Some(again);
         again
     }

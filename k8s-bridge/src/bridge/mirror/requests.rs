@@ -10,13 +10,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::bridge::key::Key;
+use crate::bridge::requests::PATIENCE;
 use crate::bridge::watched::{Egresses, ExternalIpPools, IpPools, Live, Watchable, Watched};
 use crate::objects::Kind;
 
 /// How the bridge calls itself in `metadata.managedFields`.
 pub const MANAGER: &str = crate::bridge::FIELD_MANAGER;
-/// A request without an answer after this long has failed: nobody knows whether it was done.
-const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Why a request was not done.
 #[derive(Debug)]
