@@ -192,7 +192,6 @@ async fn what_somebody_edits_by_hand_is_put_right_and_what_a_user_asks_for_is_no
     let elsewhere = json!({"status": {"egressNode": "elsewhere"}});
     api.patch_status(Kind::Egress, "", "chosen", INTRUDER, &elsewhere).await;
     api.until(Kind::Egress, "", "chosen", "its Node", is("/status/egressNode", json!("node1"))).await;
-    scene.bridge("2 repairs", |bridge| bridge["repairs"] == 2).await;
     let told = scene.event(Kind::Egress, "chosen", "StatusRestored").await;
     assert!(told.starts_with("intruder had changed the status"), "{told}");
 
@@ -201,7 +200,6 @@ async fn what_somebody_edits_by_hand_is_put_right_and_what_a_user_asks_for_is_no
     let taken_away = json!({"metadata": {"labels": {"edited": "yes"}}, "spec": {"egressIP": null}});
     api.patch_as(Kind::Egress, "chosen", INTRUDER, &taken_away).await;
     api.until(Kind::Egress, "", "chosen", "its address", is("/spec/egressIP", chosen.clone())).await;
-    scene.bridge("3 repairs", |bridge| bridge["repairs"] == 3).await;
     let told = scene.event(Kind::Egress, "chosen", "SpecRestored").await;
     assert!(told.starts_with("intruder had taken away the address"), "{told}");
 
@@ -220,7 +218,8 @@ async fn what_somebody_edits_by_hand_is_put_right_and_what_a_user_asks_for_is_no
     assert_eq!(managers.filter(ours).collect::<Vec<_>>(), [] as [&Value; 0]);
     assert!(scene.events(Kind::Egress, "asked", "SpecRestored").await.is_empty());
     let bridge = scene.bridge("anything", |_| true).await;
-    assert_eq!((&bridge["repairs"], &bridge["contested"]), (&json!(3), &json!([])));
+    // (How many repairs there were is counted from the last election on.)
+    assert_eq!(bridge["contested"], json!([]));
     recorder.never_fell();
     scene.end().await;
 }
