@@ -152,7 +152,9 @@ impl Stage {
         }
         self.api.delete(Kind::Egress, "", &name).await;
         self.api.delete(Kind::StatefulSet, &namespace, &name).await;
-        self.api.until(Kind::Pod, &namespace, &format!("{name}-0"), "no Pod", |it| it.is_none()).await;
+        // The garbage collector may pause for a minute after an API server that was away.
+        let pod = format!("{name}-0");
+        self.api.until_within(PATIENCE * 3, (Kind::Pod, &namespace, &pod), "no Pod", |it| it.is_none()).await;
         self.api.delete(Kind::IpPool, "", &name).await;
         self.api.delete(Kind::ExternalIpPool, "", &name).await;
         self.api.delete(Kind::Namespace, "", &namespace).await;
