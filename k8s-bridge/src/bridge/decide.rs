@@ -16,6 +16,7 @@ use super::mirror::addresses::{chosen_by_us, forget_former};
 use super::office::{Office, Refusal};
 use super::readiness::readiness;
 use super::recorder::Telling;
+use super::unseen::{self, Unknown};
 use super::watched::Live;
 use crate::ledger::{Ledger, Unproposed};
 use crate::objects::{Kind, Object, Pod};
@@ -75,6 +76,7 @@ pub async fn pass<L: Ledger>(office: &Arc<Office<L>>, keys: Vec<Key>) -> Result<
         }
     }
     office.unproven.add_all(unproven);
+    let mut asked = bind_unseen(office, asked).await?;
     asked.sort_by_cached_key(order);
     // Deletions by themselves: a ledger that takes no addresses for want of disk still takes them.
     let deletions = asked.split_off(asked.partition_point(|asked| asked.live.is_some()));
@@ -85,6 +87,33 @@ pub async fn pass<L: Ledger>(office: &Arc<Office<L>>, keys: Vec<Key>) -> Result<
         }
     }
     Ok(())
+}
+
+/// Binds Pods that are there, though nobody has seen them, before their addresses go. What would free addresses whose
+/// Pods cannot be asked for is left for later.
+async fn bind_unseen<L: Ledger>(office: &Arc<Office<L>>, asked: Vec<Asked>) -> Result<Vec<Asked>, Deposed> {
+    let mut known = Vec::new();
+    for asked in asked {
+        let at_stake = office.ledger.read(|ledger| {
+            let changes = !ledger.has(&Source::Kubernetes, &asked.action);
+            changes.then(|| ledger.unbound_and_unwanted(&asked.action)).flatten()
+        });
+        let Some((id, ordinals)) = at_stake else {
+            known.push(asked);
+            continue;
+        };
+        match unseen::bind(office, &id, ordinals).await {
+            Ok(()) => known.push(asked),
+            Err(Unknown::Deposed) => return Err(Deposed),
+            Err(Unknown::Again(why)) => {
+                warn!(object = %asked.key, why, "whether its Pods are gone is asked again");
+                office.report.failed(&why);
+                let delay = office.backoff.failed(&asked.key);
+                office.decisions.add_after(asked.key, delay);
+            }
+        }
+    }
+    Ok(known)
 }
 
 /// The UID of what the ledger records of an object, if it came from here.

@@ -19,6 +19,7 @@ pub mod recorder;
 pub mod report;
 mod requests;
 mod services;
+mod unseen;
 mod verify;
 pub mod watched;
 

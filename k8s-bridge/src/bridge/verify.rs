@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::{StreamExt, stream};
-use holdfast_statemachine::command::{Gone, ObjectId, Sweep};
+use holdfast_statemachine::command::{Gone, ObjectId, StatefulSetId, Sweep};
 use holdfast_statemachine::{Action, Name, Rejection, Source};
 use kube::{Api, Client, Resource};
 use tracing::{info, warn};
@@ -14,6 +14,7 @@ use super::decide::{self, Deposed};
 use super::key::Key;
 use super::office::Office;
 use super::requests;
+use super::unseen::{self, Unknown};
 use super::watched::{self, Watchable, Watched};
 use crate::ledger::{Ledger, Unproposed};
 use crate::objects::Kind;
@@ -66,7 +67,7 @@ async fn verify<L: Ledger>(office: &Arc<Office<L>>, objects: Vec<ObjectId>) -> R
 }
 
 /// What the ledger records of an object that the API server says is not there.
-async fn ask<L: Ledger>(office: &Office<L>, object: ObjectId) -> Option<Gone> {
+async fn ask<L: Ledger>(office: &Arc<Office<L>>, object: ObjectId) -> Option<Gone> {
     let key = Key::of(&object);
     let (recorded, revision) =
         office.ledger.read(|ledger| (ledger.recorded(&object), ledger.tables().clock().revision));
@@ -87,6 +88,13 @@ async fn ask<L: Ledger>(office: &Office<L>, object: ObjectId) -> Option<Gone> {
             if there.is_none() {
                 decide::forget(office, &key);
             }
+            if let ObjectId::Reservation(id) = &object
+                && let Err(why) = bind_unseen(office, id).await
+            {
+                office.report.failed(&why);
+                again(office, &key);
+                return None;
+            }
             Some(Gone { object, uid, unchanged_since: revision })
         }
         Err(error) => {
@@ -94,6 +102,19 @@ async fn ask<L: Ledger>(office: &Office<L>, object: ObjectId) -> Option<Gone> {
             office.report.failed(&format_args!("{key}: {error}"));
             again(office, &key);
             None
+        }
+    }
+}
+
+/// Binds Pods of a StatefulSet that is gone: they may run without it, though nobody has seen them.
+async fn bind_unseen<L: Ledger>(office: &Arc<Office<L>>, id: &StatefulSetId) -> Result<(), String> {
+    let unbound = office.ledger.read(|ledger| ledger.unbound(id));
+    match unseen::bind(office, id, unbound).await {
+        // Nothing of this term counts any more.
+        Ok(()) | Err(Unknown::Deposed) => Ok(()),
+        Err(Unknown::Again(why)) => {
+            warn!(object = %Key::stateful_set(id), why, "whether its Pods are gone is asked again");
+            Err(why)
         }
     }
 }

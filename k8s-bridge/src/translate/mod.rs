@@ -25,7 +25,7 @@ use holdfast_statemachine::command::{
 use holdfast_statemachine::row::Holder;
 use holdfast_statemachine::{Action, Command, Name, PoolId, PoolKind, Source, Tables};
 
-pub use pod::is_gone as pod_is_gone;
+pub use pod::{is_gone as pod_is_gone, member};
 
 use crate::objects::{Kind, Namespace, Object, ObjectMeta, ObjectRef};
 use crate::problem::FieldProblem;

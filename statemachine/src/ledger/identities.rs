@@ -1,10 +1,12 @@
 //! Who stands behind a name: what an observer needs to compare an object with what is recorded of it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::Ledger;
 use super::holding::OwnerKey;
-use crate::command::{ObjectId, Source};
+use super::plan::wanted;
+use crate::command::{Action, ObjectId, Source, StatefulSetId};
 use crate::row::Holder;
 use crate::{Family, Name};
 
@@ -46,5 +48,25 @@ impl Ledger {
             _ => false,
         };
         held.into_iter().flatten().copied().filter(own).collect()
+    }
+
+    /// The ordinals of a StatefulSet that hold addresses and have no Pod bound to them, with the addresses: one may be
+    /// in use all the same, by a Pod that was not reported yet.
+    pub fn unbound(&self, id: &StatefulSetId) -> BTreeMap<u32, BTreeSet<IpAddr>> {
+        let Some(holdings) = self.holdings.get(id) else { return BTreeMap::new() };
+        let unbound = holdings.ordinals().into_iter().filter(|ordinal| !self.has_pod(id, *ordinal));
+        unbound.map(|ordinal| (ordinal, holdings.of_ordinal(ordinal))).collect()
+    }
+
+    /// Those of them that an action no longer wants, with the StatefulSet; `None` if there are none.
+    pub fn unbound_and_unwanted(&self, action: &Action) -> Option<(StatefulSetId, BTreeMap<u32, BTreeSet<IpAddr>>)> {
+        let (id, wanted) = match action {
+            Action::ReleaseReservation(release) => (&release.id, 0..0),
+            Action::Reserve(reserve) => (&reserve.id, wanted(&reserve.spec)),
+            _ => return None,
+        };
+        let mut unbound = self.unbound(id);
+        unbound.retain(|ordinal, _| !wanted.contains(ordinal));
+        (!unbound.is_empty()).then(|| (id.clone(), unbound))
     }
 }

@@ -18,6 +18,7 @@ mod reservations;
 mod rights;
 pub mod scene;
 mod server;
+mod unseen;
 mod writers;
 
 pub use control_plane::{ControlPlane, Exclusive, control_plane, whole_control_plane};

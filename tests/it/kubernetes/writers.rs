@@ -6,23 +6,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use axum::Router;
-use axum::body::{Body, to_bytes};
-use axum::extract::{Request, State};
-use axum::http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
-use axum::http::{HeaderMap, Method, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::request::Parts;
+use axum::http::{Method, StatusCode};
+use axum::response::IntoResponse;
+use futures::FutureExt;
 use holdfast_bridge::objects;
-use kube::Client;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 
 use super::scene::{
     Kind, PATIENCE, PAUSE, Recorder, Rows, Scene, Stage, cidr, egress, external_pool, node, now, pool, range, ready,
     run_of, set,
 };
 use super::{Addresses, Kubelet};
-use crate::fixtures::free_addresses;
 
 /// Another writer of the bridge's objects.
 const INTRUDER: &str = "intruder";
@@ -431,68 +427,28 @@ async fn a_status_tells_the_last_change_the_generation_and_since_when() {
     scene.end().await;
 }
 
-/// A way to the API server on which every third write is told to come again.
-struct Busy {
-    client: Client,
-    writes: AtomicUsize,
-}
-
-impl Busy {
-    /// Begins to answer. The kubeconfig that leads there goes to the stage.
-    async fn start(stage: &Stage) -> Arc<Busy> {
-        let address = free_addresses(1).remove(0);
-        let listener = TcpListener::bind(&address).await.expect("the address is free");
-        // It asks with the bridge's rights.
-        let client = stage.control_plane().client_of("holdfast", "holdfast").await;
-        let busy = Arc::new(Busy { client, writes: AtomicUsize::new(0) });
-        let routes = Router::new().fallback(pass_on).with_state(busy.clone());
-        tokio::spawn(async move { axum::serve(listener, routes).await });
-        let config = json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "busy", "cluster": {"server": format!("http://{address}")}}],
-            "users": [{"name": "busy", "user": {}}],
-            "contexts": [{"name": "busy", "context": {"cluster": "busy", "user": "busy"}}],
-            "current-context": "busy",
-        });
-        std::fs::write(stage.kubeconfig(), config.to_string()).expect("writes");
-        busy
-    }
-}
-
-async fn pass_on(State(busy): State<Arc<Busy>>, request: Request) -> Response {
-    if request.method() != Method::GET && busy.writes.fetch_add(1, Ordering::Relaxed) % 3 == 2 {
+/// A way to the API server on which every third write is told to come again. How many there were.
+async fn busy(stage: &Stage) -> Arc<AtomicUsize> {
+    let writes = Arc::new(AtomicUsize::new(0));
+    let counted = writes.clone();
+    let toll = move |asked: &Parts| {
+        let again = asked.method != Method::GET && counted.fetch_add(1, Ordering::Relaxed) % 3 == 2;
         let later = json!({
             "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 429, "reason": "TooManyRequests",
             "message": "come again", "details": {"retryAfterSeconds": 1},
         });
         let head = [(RETRY_AFTER, "1"), (CONTENT_TYPE, "application/json")];
-        return (StatusCode::TOO_MANY_REQUESTS, head, later.to_string()).into_response();
-    }
-    let (mut parts, body) = request.into_parts();
-    let body = to_bytes(body, 4 << 20).await.expect("it is whole");
-    parts.headers = of_content(&parts.headers);
-    let asked = axum::http::Request::from_parts(parts, kube::client::Body::from(body.to_vec()));
-    match busy.client.send(asked).await {
-        Ok(answer) => {
-            let (mut parts, body) = answer.into_parts();
-            parts.headers = of_content(&parts.headers);
-            Response::from_parts(parts, Body::new(body))
-        }
-        Err(error) => (StatusCode::BAD_GATEWAY, error.to_string()).into_response(),
-    }
-}
-
-/// What a body is, and what is to come back; other headers are of one hop.
-fn of_content(headers: &HeaderMap) -> HeaderMap {
-    let kept = [ACCEPT, CONTENT_TYPE].into_iter();
-    kept.filter_map(|name| headers.get(&name).cloned().map(|value| (name, value))).collect()
+        let answer = again.then(|| (StatusCode::TOO_MANY_REQUESTS, head, later.to_string()).into_response());
+        std::future::ready(answer).boxed()
+    };
+    stage.lead_over(toll).await;
+    writes
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_is_written_though_every_third_write_is_told_to_come_again() {
     let Some(stage) = Stage::empty().await else { return };
-    let busy = Busy::start(&stage).await;
+    let writes = busy(&stage).await;
     let scene = stage.play(&[]);
     let _kubelet = Kubelet::of_scenes(scene.api.client.clone(), Addresses::Reserved);
     let space = scene.namespace("busy").await;
@@ -511,7 +467,7 @@ async fn all_is_written_though_every_third_write_is_told_to_come_again() {
     }
     let world = scene.settled().await;
     assert!(world.egresses.values().all(|it| it["spec"]["egressIP"].is_string()));
-    let tried = busy.writes.load(Ordering::Relaxed);
+    let tried = writes.load(Ordering::Relaxed);
     // What it was told is told.
     let bridge = scene.bridge("nothing to write", |bridge| bridge["unwritten"] == 0).await;
     let why = bridge["lastError"]["why"].as_str().unwrap_or_default();

@@ -7,6 +7,8 @@ use holdfast_statemachine::command::{
 use holdfast_statemachine::{Action, Name, PoolKind};
 
 use super::*;
+use crate::objects::Object;
+use crate::translate::member;
 
 const POOLS: &str = "ipam.antrea.io/ippools";
 
@@ -240,4 +242,50 @@ fn an_external_pool_selects_nodes() {
             requirement("m", Operator::DoesNotExist, &[]),
         ]
     );
+}
+
+#[test]
+fn a_pod_asked_for_by_name_is_bound_if_it_may_use_what_its_ordinal_holds() {
+    let id = StatefulSetId { namespace: "db".into(), name: "pg".into() };
+    let own = format!("{POOLS}: a");
+    let runs = "status: {phase: Running, podIPs: [{ip: 10.0.0.5}]}";
+    let elsewhere = runs.replace("10.0.0.5", "10.0.0.6");
+    let set = "StatefulSet, name: pg";
+    let cases = [
+        ("its StatefulSet's", pod("pg-1", &own, set, ""), Some(&["a"][..])),
+        ("nobody's any more", pod("pg-1", &own, "", ""), Some(&["a"])),
+        (
+            "in a Namespace with pools",
+            pod("pg-1", "", "", "") + &namespace(&format!("{POOLS}: 'b,c'")),
+            Some(&["b", "c"]),
+        ),
+        ("runs with it, whatever is said now", pod("pg-1", "", set, runs), Some(&[])),
+        ("draws from no pool", pod("pg-1", "", set, ""), None),
+        ("runs with another", pod("pg-1", "", set, &elsewhere), None),
+        ("another's", pod("pg-1", &own, "ReplicaSet, name: pg", runs), None),
+        ("another StatefulSet's", pod("pg-1", &own, "StatefulSet, name: p", runs), None),
+        ("done", pod("pg-1", &own, set, "status: {phase: Succeeded}"), None),
+        ("on its Node's network", pod("pg-1", &own, set, "spec: {hostNetwork: true}"), None),
+    ];
+    for (what, text, expected) in cases {
+        let manifests = read_text("x.yaml", &text).expect("it reads");
+        let mut namespace = None;
+        let mut asked = None;
+        for object in manifests.objects() {
+            match object {
+                Object::Namespace(it) => namespace = Some(it),
+                it => asked = Some(it),
+            }
+        }
+        let held = ["10.0.0.5".parse().expect("is one")].into();
+        let action = member(asked.expect("a Pod"), namespace, (id.clone(), 1), &held);
+        let pools = action.map(|action| match action {
+            Action::Grant(Grant { owner: Owner::Pod(PodOwner { ordinal, .. }), pools, .. }) => {
+                assert_eq!(ordinal, Some((id.clone(), 1)), "{what}");
+                pools
+            }
+            other => panic!("{what}: {other:?}"),
+        });
+        assert_eq!(pools, expected.map(names), "{what}");
+    }
 }

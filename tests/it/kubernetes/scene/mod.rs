@@ -7,6 +7,7 @@ mod objects;
 mod pool_view;
 mod recorder;
 mod stage;
+mod way;
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
