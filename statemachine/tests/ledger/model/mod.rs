@@ -237,7 +237,9 @@ impl Model {
 
     /// Whether anything waits that could be met now: never, between commands.
     pub fn could_meet(&self) -> bool {
-        !self.adopting() && self.clone().meet_first()
+        // (A trial may shift addresses, and a shift has a cause.)
+        let mut trial = Model { cause: Some(Cause::Deadline), ..self.clone() };
+        !self.adopting() && trial.meet_first()
     }
 
     /// Takes the next revision for a change, and stamps the rows that it names.
