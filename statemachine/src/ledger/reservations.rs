@@ -326,7 +326,8 @@ impl Ledger {
         current.filter(names).or_else(|| former.into_iter().flatten().copied().find(names)).or(current)
     }
 
-    /// Frees an ordinal that is neither wanted, bound nor retained, or begins or ends its retention.
+    /// Says whether an ordinal is left, then frees it if it is neither wanted, bound nor retained, or begins or ends its
+    /// retention. A mark leaves the stamp: what a Pod runs with is judged by it.
     fn settle_ordinal(&mut self, id: &StatefulSetId, ordinal: u32, rules: Rules) {
         let Some(reservation) = self.tables.reservations().get(id) else { return };
         let wanted = reservation.spec.as_ref().is_some_and(|spec| wanted(spec).contains(&ordinal));
