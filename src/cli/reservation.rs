@@ -3,6 +3,7 @@
 use clap::Subcommand;
 use holdfast::wire::{self, Invalid};
 use holdfast_api::{Client, v1};
+use holdfast_statemachine::command::Retention;
 use holdfast_statemachine::{PoolId, Range};
 use serde::Serialize;
 
@@ -102,6 +103,8 @@ pub struct OrdinalView {
     pub pod: Option<String>,
     /// Only retained, until this time.
     pub retained_until: Option<String>,
+    /// Left by a former StatefulSet and not wanted since: `release`, or for how long it is kept without a Pod.
+    pub left: Option<String>,
 }
 
 /// An address that an ordinal holds.
@@ -178,7 +181,7 @@ impl BlockView {
 }
 
 impl OrdinalView {
-    fn read(ordinal: v1::Ordinal) -> OrdinalView {
+    fn read(ordinal: v1::Ordinal) -> Result<OrdinalView, Invalid> {
         let held = |it: v1::ordinal::Address| HeldView {
             address: it.address,
             pool: it.pool.unwrap_or_default().name,
@@ -186,21 +189,24 @@ impl OrdinalView {
             revision: it.revision,
         };
         let pod = ordinal.pod.and_then(|bound| bound.pod);
-        OrdinalView {
+        let left: Option<Retention> = wire::optional("left", ordinal.left)?;
+        Ok(OrdinalView {
             ordinal: ordinal.ordinal,
             wanted: ordinal.wanted,
             addresses: ordinal.addresses.into_iter().map(held).collect(),
             pod: pod.map(|pod| format!("{}/{}", pod.namespace, pod.name)),
             retained_until: ordinal.retained_until_ms.map(words::time),
-        }
+            left: left.map(words::retention),
+        })
     }
 
     fn cells(&self) -> Vec<String> {
         let shown = |held: &HeldView| format!("{}{}", held.address, if held.former { " (former)" } else { "" });
-        let state = match (&self.retained_until, self.wanted) {
-            (Some(until), _) => format!("retained until {until}"),
-            (None, true) => "wanted".to_owned(),
-            (None, false) => "not wanted".to_owned(),
+        let state = match (&self.retained_until, &self.left, self.wanted) {
+            (Some(until), ..) => format!("retained until {until}"),
+            (None, Some(rule), _) => format!("left: when-deleted {rule}"),
+            (None, None, true) => "wanted".to_owned(),
+            (None, None, false) => "not wanted".to_owned(),
         };
         vec![
             self.ordinal.to_string(),
@@ -273,7 +279,7 @@ async fn get(asking: &Asking, name: Namespaced, reading: Reading) -> Result<(), 
     })
     .await?;
     reading.remark(&header);
-    let ordinals: Vec<OrdinalView> = ordinals.into_iter().map(OrdinalView::read).collect();
+    let ordinals = ordinals.into_iter().map(OrdinalView::read).collect::<Result<Vec<_>, _>>()?;
     let mut table = Table::new(&["ORDINAL", "ADDRESSES", "POD", "STATE"]);
     for ordinal in &ordinals {
         table.push(ordinal.cells());
@@ -281,4 +287,25 @@ async fn get(asking: &Asking, name: Namespaced, reading: Reading) -> Result<(), 
     let mut view = ReservationView::read(reservation.unwrap_or_default())?;
     view.ordinals = Some(ordinals);
     listed::one(asking, &header, &view, &[table])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ordinals_state_is_told() {
+        let state = |ordinal: v1::Ordinal| {
+            let view = OrdinalView::read(ordinal).expect("it can be read");
+            view.cells().pop().expect("a state")
+        };
+        let left = |rule| v1::Ordinal { left: Some(v1::Retention { rule: Some(rule) }), ..v1::Ordinal::default() };
+        assert_eq!(state(v1::Ordinal { wanted: true, ..v1::Ordinal::default() }), "wanted");
+        assert_eq!(state(v1::Ordinal::default()), "not wanted");
+        assert_eq!(state(left(v1::retention::Rule::Release(()))), "left: when-deleted release");
+        let for_a_minute = left(v1::retention::Rule::AfterMs(60_000));
+        assert_eq!(state(for_a_minute.clone()), "left: when-deleted 1m");
+        let retained = v1::Ordinal { retained_until_ms: Some(1_764_489_600_000), ..for_a_minute };
+        assert_eq!(state(retained), "retained until 2025-11-30T08:00:00.000Z");
+    }
 }

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use holdfast_statemachine::command::Retention;
 use holdfast_statemachine::{Millis, Range, address};
 use jiff::Timestamp;
 
@@ -48,6 +49,15 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     millis.map(Duration::from_millis).ok_or_else(|| "an integer and ms, s, m, h or d, such as 500ms or 10s".to_owned())
 }
 
+/// A rule as the annotations of a StatefulSet write it: `retain`, `release`, `7d`.
+pub fn retention(rule: Retention) -> String {
+    match rule {
+        Retention::Retain => "retain".to_owned(),
+        Retention::Release => "release".to_owned(),
+        Retention::After(millis) => holdfast_bridge::translate::duration::format(millis),
+    }
+}
+
 /// `1 address`, `2 addresses`.
 pub fn counted(count: impl Into<u128>, one: &str, more: &str) -> String {
     let count = count.into();
@@ -70,6 +80,12 @@ mod tests {
         assert_eq!(shown("fd00::64", "fd00::68"), "fd00::64-68");
         assert_eq!(shown("fd00::", "fd00::3"), "fd00::-fd00::3");
         assert_eq!(run("10.0.0.1".parse().expect("an address"), 3), "10.0.0.1-3");
+    }
+
+    #[test]
+    fn a_rule_reads_as_its_annotation() {
+        let shown = [Retention::Retain, Retention::Release, Retention::After(604_800_000)].map(retention);
+        assert_eq!(shown, ["retain", "release", "7d"]);
     }
 
     #[test]

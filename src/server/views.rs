@@ -177,6 +177,7 @@ pub fn ordinals(
             addresses: addresses.into_iter().map(|it| held_address(ledger, it)).collect(),
             pod: row.and_then(|row| row.pod.as_ref()).map(Wire::to_message),
             retained_until_ms: row.and_then(|row| row.retained_until),
+            left: row.and_then(|row| row.left.as_ref()).map(Wire::to_message),
         }
     };
     listed.into_iter().take(limit).map(one).collect()

@@ -519,8 +519,8 @@ fn egress_row() -> BoxedStrategy<(Key, Row)> {
 
 fn ordinal_row() -> BoxedStrategy<OrdinalRow> {
     let bound = (pod(), vec(name(), 0..3), source()).prop_map(|(pod, pools, source)| BoundPod { pod, pools, source });
-    (of(bound), any::<Option<u64>>(), stamp())
-        .prop_map(|(pod, retained_until, stamp)| OrdinalRow { pod, retained_until, stamp })
+    (of(bound), any::<Option<u64>>(), stamp(), of(retention()))
+        .prop_map(|(pod, retained_until, stamp, left)| OrdinalRow { pod, retained_until, stamp, left })
         .boxed()
 }
 

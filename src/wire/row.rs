@@ -218,6 +218,7 @@ fn ordinal_message(id: &StatefulSetId, ordinal: u32, row: &OrdinalRow) -> v1::Or
         pod: row.pod.as_ref().map(Wire::to_message),
         retained_until_ms: row.retained_until,
         stamp: Some(row.stamp.to_message()),
+        left: row.left.as_ref().map(Wire::to_message),
     }
 }
 
@@ -226,6 +227,7 @@ fn read_ordinal(message: v1::OrdinalRow) -> Result<(Key, Row), Invalid> {
         pod: optional("pod", message.pod)?,
         retained_until: message.retained_until_ms,
         stamp: field("stamp", message.stamp)?,
+        left: optional("left", message.left)?,
     };
     Ok((Key::Ordinal(field("id", message.id)?, message.ordinal), Row::Ordinal(row)))
 }

@@ -239,7 +239,8 @@ pub enum Contiguity {
 pub struct Reserve {
     /// Identity.
     pub id: StatefulSetId,
-    /// The StatefulSet's UID; another one takes the reservation over, addresses and Pods included.
+    /// The StatefulSet's UID; another one takes the reservation over, addresses and Pods included, and what it does not
+    /// want goes as the former one's `when_deleted` says.
     pub uid: Name,
     /// What is wanted.
     pub spec: ReserveSpec,

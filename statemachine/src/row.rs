@@ -282,6 +282,9 @@ pub struct OrdinalRow {
     pub retained_until: Option<Millis>,
     /// When any of the above last changed.
     pub stamp: Stamp,
+    /// Left by a former StatefulSet of this name, and not wanted since: what that one's `when_deleted` said, which is
+    /// its rule instead of what the present one says. Never `Retain`.
+    pub left: Option<Retention>,
 }
 
 /// A Pod bound to an ordinal.

@@ -71,7 +71,7 @@ fn bound(number: u32, pools: &[&str]) -> (Key, Row) {
         pools: pools.iter().map(|pool| Name::from(*pool)).collect(),
         source: source(),
     };
-    let row = OrdinalRow { pod: Some(pods), retained_until: None, stamp: stamp(4) };
+    let row = OrdinalRow { pod: Some(pods), retained_until: None, stamp: stamp(4), left: None };
     (Key::Ordinal(set_id(), number), Row::Ordinal(row))
 }
 

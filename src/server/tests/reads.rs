@@ -1,6 +1,6 @@
 use holdfast_api::{ClientError, v1};
-use holdfast_statemachine::Ledger;
-use holdfast_statemachine::command::StatefulSetId;
+use holdfast_statemachine::command::{Grant, Owner, PodOwner, Reserve, ReserveSpec, Retention, StatefulSetId};
+use holdfast_statemachine::{Action, Ledger, PoolKind};
 use tonic::transport::{Channel, Endpoint};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -94,6 +94,40 @@ async fn a_reservation_is_shown_whole_and_in_parts() {
     let Some(v1::waiting::Reason::Exhausted(room)) = &wait.waiting[0].reason else { panic!("{wait:?}") };
     let tried = &room.tried[0];
     assert_eq!((tried.needed.as_str(), tried.free.as_str(), tried.largest_free_run.as_str()), ("9", "5", "5"));
+}
+
+#[tokio::test]
+async fn what_a_former_stateful_set_left_is_shown_with_its_rule() {
+    let served = Served::start().await;
+    let set = StatefulSetId { namespace: "default".into(), name: "web".into() };
+    let pod = PodOwner {
+        namespace: "default".into(),
+        name: "web-1".into(),
+        uid: "uid-web-1".into(),
+        container_id: None,
+        interface: None,
+        ordinal: Some((set, 1)),
+    };
+    let pools = vec!["p".into()];
+    let bind = Action::Grant(Grant {
+        owner: Owner::Pod(pod),
+        kind: PoolKind::IpPool,
+        pools: pools.clone(),
+        addresses: vec![],
+    });
+    let of_uid = |uid: &str, replicas: u32| {
+        let Action::Reserve(reserve) = reserve("web", replicas, "p") else { panic!("it reserves") };
+        let spec = ReserveSpec { when_deleted: Retention::After(60_000), ..reserve.spec };
+        Action::Reserve(Reserve { uid: uid.into(), spec, ..reserve })
+    };
+    served.apply(&[ip_pool("p", "10.0.0.10", "10.0.0.19"), of_uid("former", 2), bind, of_uid("new", 1)]).await;
+    let request = v1::GetReservationRequest { id: Some(id("web")), ..Default::default() };
+    let shown = served.client().get_reservation(request).await.expect("it is there").ordinals;
+    let left = Some(Retention::After(60_000).to_message());
+    assert_eq!(
+        shown.iter().map(|it| (it.ordinal, it.wanted, it.left)).collect::<Vec<_>>(),
+        [(0, true, None), (1, false, left)]
+    );
 }
 
 #[tokio::test]

@@ -283,7 +283,7 @@ impl Ledger {
         }
         let key = (id.clone(), ordinal);
         if !self.tables.ordinals().contains_key(&key) {
-            self.tables.put_ordinal(key, OrdinalRow { pod: None, retained_until: None, stamp });
+            self.tables.put_ordinal(key, OrdinalRow { pod: None, retained_until: None, stamp, left: None });
         }
     }
 

@@ -5,6 +5,8 @@ use std::fmt;
 use std::net::IpAddr;
 
 use super::Ledger;
+use super::plan::wanted;
+use crate::command::{Retention, StatefulSetId};
 use crate::row::{AdoptionRow, EgressItemRow, Holder, Key, PoolId};
 use crate::{Family, Name};
 
@@ -32,6 +34,9 @@ impl Ledger {
         }
         for address in self.tables.placements().keys() {
             found.extend(self.check_placement(*address));
+        }
+        for (id, ordinal) in self.tables.ordinals().keys() {
+            found.extend(self.check_ordinal(id, *ordinal));
         }
         self.check_counts(&mut found);
         self.check_capacity(&mut found);
@@ -74,6 +79,17 @@ impl Ledger {
             == Some(&Holder::Egress { name: row.egress.clone() });
         let what = format!("{address} of Egress {} on Node {}", row.egress, row.node);
         (!agrees || !held).then_some(Violation { invariant: "an Egress address is on at most one Node", what })
+    }
+
+    /// What a former StatefulSet left is not wanted, and without a Pod it is kept for a time only.
+    fn check_ordinal(&self, id: &StatefulSetId, ordinal: u32) -> Option<Violation> {
+        let row = self.tables.ordinals().get(&(id.clone(), ordinal))?;
+        let left = row.left?;
+        let spec = self.tables.reservations().get(id).and_then(|row| row.spec.as_ref());
+        let wanted = spec.is_some_and(|spec| wanted(spec).contains(&ordinal));
+        let ends = left != Retention::Retain && (row.pod.is_some() || row.retained_until.is_some());
+        let what = format!("ordinal {ordinal} of {id}: {row:?}");
+        (wanted || !ends).then_some(Violation { invariant: "what a former StatefulSet left comes to an end", what })
     }
 
     /// used + free = total, counted from rows.
@@ -189,7 +205,8 @@ impl Ledger {
                         held.iter().filter(current).count() > 1
                     });
                     let what = format!("ordinal {ordinal} of {id}");
-                    twice.then_some(Violation { invariant: "an ordinal has one current address", what })
+                    let twice = twice.then_some(Violation { invariant: "an ordinal has one current address", what });
+                    twice.or_else(|| self.check_ordinal(id, *ordinal))
                 }
                 _ => None,
             };

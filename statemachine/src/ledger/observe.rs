@@ -28,7 +28,7 @@ impl Ledger {
         }
         self.forget_unseen(&pool, &entries);
         for id in concerned {
-            self.settle(&id, false);
+            self.settle(&id);
         }
         Ok(Outcome::default())
     }

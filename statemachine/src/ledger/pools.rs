@@ -296,7 +296,7 @@ impl Ledger {
             return;
         }
         for id in self.reservations_naming.get(&pool.name).cloned().unwrap_or_default() {
-            self.settle(&id, false);
+            self.settle(&id);
         }
     }
 }

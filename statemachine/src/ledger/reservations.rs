@@ -52,15 +52,27 @@ fn check_spec(mode: Mode, spec: &ReserveSpec) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// How long what is no longer wanted is kept. Beside Antrea nothing outlives its StatefulSet.
+/// How long what is no longer wanted is kept, if no former StatefulSet left it.
 fn retention(mode: Mode, row: &ReservationRow) -> Retention {
     match &row.spec {
         Some(spec) if spec.pools.is_empty() => Retention::Release,
-        Some(ReserveSpec { when_scaled: Retention::After(0), .. }) => Retention::Release,
         Some(spec) => spec.when_scaled,
-        None if mode == Mode::Antrea || row.when_deleted == Retention::After(0) => Retention::Release,
-        None => row.when_deleted,
+        None => when_deleted(mode, row),
     }
+}
+
+/// How long what a StatefulSet had is kept once it is deleted. Beside Antrea nothing outlives it.
+fn when_deleted(mode: Mode, row: &ReservationRow) -> Retention {
+    if mode == Mode::Antrea { Retention::Release } else { row.when_deleted }
+}
+
+/// What a command changes of the rules by which unwanted ordinals are kept.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rules {
+    /// The reservation's before the command; none if the command does not change it.
+    before: Option<Retention>,
+    /// That of a former StatefulSet, which leaves what is not wanted now.
+    left: Option<Retention>,
 }
 
 impl Ledger {
@@ -76,7 +88,11 @@ impl Ledger {
         } else if old.is_none() && spec.pools.is_empty() {
             return Ok(Outcome::default());
         }
-        let retention_before = old.as_ref().map(|row| retention(self.mode(), row));
+        let taken_over = old.as_ref().filter(|row| row.uid != *uid && !row.uid.is_empty());
+        let rules = Rules {
+            before: old.as_ref().map(|row| retention(self.mode(), row)),
+            left: taken_over.map(|row| when_deleted(self.mode(), row)),
+        };
         let named_before = old.as_ref().and_then(|row| row.spec.as_ref()).map(|spec| spec.pools.clone());
         let stamp = self.emit(Event::Put(ObjectId::Reservation(id.clone())));
         let row = ReservationRow {
@@ -87,11 +103,10 @@ impl Ledger {
             waiting: old.and_then(|row| row.waiting),
             stamp,
         };
-        let retention_changed = retention_before != Some(retention(self.mode(), &row));
         self.tables.put_reservation(id.clone(), row);
         self.name_pools(id, &named_before.unwrap_or_default(), &spec.pools);
         self.headroom_stale.insert(id.clone());
-        Ok(self.settle(id, retention_changed))
+        Ok(self.settle_under(id, rules))
     }
 
     pub(super) fn release_reservation(
@@ -108,17 +123,16 @@ impl Ledger {
         if row.uid != release.uid {
             return Ok(not_held(Some(row.uid), Some(row.stamp.revision)));
         }
-        let retention_before = retention(self.mode(), &row);
+        let rules = Rules { before: Some(retention(self.mode(), &row)), left: None };
         let named = row.spec.take().map(|spec| spec.pools).unwrap_or_default();
         row.stamp = self.emit(Event::Deleted(ObjectId::Reservation(id.clone())));
         if let Some((since, _)) = row.waiting.take() {
             self.waiters.remove(since);
         }
-        let retention_changed = retention_before != retention(self.mode(), &row);
         self.tables.put_reservation(id.clone(), row);
         self.name_pools(id, &named, &[]);
         self.headroom_stale.insert(id.clone());
-        self.free_unwanted(id, None, retention_changed);
+        self.free_unwanted(id, None, rules);
         Ok(Outcome::default())
     }
 
@@ -126,7 +140,7 @@ impl Ledger {
     fn release_undeclared(&mut self, source: &Source, release: &ReleaseReservation, row: &ReservationRow) -> Outcome {
         let before = self.now.revision;
         if row.source == *source && row.uid == release.uid && !row.uid.is_empty() {
-            self.free_unwanted(&release.id, None, false);
+            self.free_unwanted(&release.id, None, Rules::default());
         }
         if self.now.revision == before { not_held(None, None) } else { Outcome::default() }
     }
@@ -146,14 +160,18 @@ impl Ledger {
     }
 
     /// Gives what is needed if it can be met whole, frees what is not wanted, and says what is waited for.
-    pub(super) fn settle(&mut self, id: &StatefulSetId, retention_changed: bool) -> Outcome {
+    pub(super) fn settle(&mut self, id: &StatefulSetId) {
+        self.settle_under(id, Rules::default());
+    }
+
+    fn settle_under(&mut self, id: &StatefulSetId, rules: Rules) -> Outcome {
         let spec = self.tables.reservations().get(id).and_then(|row| row.spec.clone());
         let mut outcome = Outcome::default();
         if let Some(spec) = spec {
             let plan = self.plan(id, &spec);
             let waiting = plan.waiting.clone();
             self.execute(id, plan, &mut outcome);
-            self.free_unwanted(id, None, retention_changed);
+            self.free_unwanted(id, None, rules);
             self.set_waiting(id, waiting);
         }
         outcome
@@ -235,14 +253,14 @@ impl Ledger {
     }
 
     /// Frees former addresses that no Pod uses and ordinals that nothing keeps: of all, or of one.
-    fn free_unwanted(&mut self, id: &StatefulSetId, only: Option<u32>, retention_changed: bool) {
+    fn free_unwanted(&mut self, id: &StatefulSetId, only: Option<u32>, rules: Rules) {
         self.free_former(id);
         let ordinals: BTreeSet<u32> = match only {
             Some(ordinal) => BTreeSet::from([ordinal]),
             None => self.known_ordinals(id),
         };
         for ordinal in ordinals {
-            self.settle_ordinal(id, ordinal, retention_changed);
+            self.settle_ordinal(id, ordinal, rules);
         }
         self.end_if_empty(id);
     }
@@ -308,26 +326,37 @@ impl Ledger {
         current.filter(names).or_else(|| former.into_iter().flatten().copied().find(names)).or(current)
     }
 
-    /// Frees an ordinal that is neither wanted, bound nor retained, or begins or ends its retention.
-    fn settle_ordinal(&mut self, id: &StatefulSetId, ordinal: u32, retention_changed: bool) {
+    /// Says whether an ordinal is left, then frees it if it is neither wanted, bound nor retained, or begins or ends its
+    /// retention. A mark leaves the stamp: what a Pod runs with is judged by it.
+    fn settle_ordinal(&mut self, id: &StatefulSetId, ordinal: u32, rules: Rules) {
         let Some(reservation) = self.tables.reservations().get(id) else { return };
         let wanted = reservation.spec.as_ref().is_some_and(|spec| wanted(spec).contains(&ordinal));
-        let keep = retention(self.mode(), reservation);
-        let row = self.tables.ordinals().get(&(id.clone(), ordinal)).cloned();
-        let bound = row.as_ref().is_some_and(|row| row.pod.is_some());
-        match (row, wanted || bound) {
-            (Some(row), true) => self.retain(id, ordinal, row, None),
-            (None, true) => {}
-            (None, false) => self.free_ordinal(id, ordinal),
-            (Some(row), false) => match keep {
-                Retention::Release => self.free_ordinal(id, ordinal),
-                Retention::Retain => self.retain(id, ordinal, row, None),
-                Retention::After(_) if row.retained_until.is_some() && !retention_changed => {}
-                Retention::After(wait) => {
-                    let until = self.now.time.saturating_add(wait);
-                    self.retain(id, ordinal, row, Some(until));
-                }
-            },
+        let own = retention(self.mode(), reservation);
+        let Some(mut row) = self.tables.ordinals().get(&(id.clone(), ordinal)).cloned() else {
+            if !wanted {
+                self.free_ordinal(id, ordinal);
+            }
+            return;
+        };
+        let left_before = row.left;
+        let left = if wanted { None } else { left_before.or(rules.left) };
+        if left != left_before {
+            row.left = left;
+            self.tables.put_ordinal((id.clone(), ordinal), row.clone());
+        }
+        if wanted || row.pod.is_some() {
+            return self.retain(id, ordinal, row, None);
+        }
+        let rule = left.unwrap_or(own);
+        let changed = rules.before.is_some_and(|before| left_before.unwrap_or(before) != rule);
+        match rule {
+            Retention::Release | Retention::After(0) => self.free_ordinal(id, ordinal),
+            Retention::Retain => self.retain(id, ordinal, row, None),
+            Retention::After(_) if row.retained_until.is_some() && !changed => {}
+            Retention::After(wait) => {
+                let until = self.now.time.saturating_add(wait);
+                self.retain(id, ordinal, row, Some(until));
+            }
         }
     }
 
@@ -393,11 +422,12 @@ impl Ledger {
         if !self.tables.reservations().contains_key(id) {
             self.put_bare_reservation(source, id, &Name::from(""), stamp);
         }
-        let retained_until = self.tables.ordinals().get(&(id.clone(), ordinal)).and_then(|row| row.retained_until);
+        let former = self.tables.ordinals().get(&(id.clone(), ordinal));
+        let (retained_until, left) = former.map(|row| (row.retained_until, row.left)).unwrap_or_default();
         let bound = BoundPod { pod, pools: pools.to_vec(), source: source.clone() };
-        let row = OrdinalRow { pod: Some(bound), retained_until, stamp };
+        let row = OrdinalRow { pod: Some(bound), retained_until, stamp, left };
         self.tables.put_ordinal((id.clone(), ordinal), row);
-        self.free_unwanted(id, Some(ordinal), false);
+        self.free_unwanted(id, Some(ordinal), Rules::default());
         self.used_outcome(id, ordinal)
     }
 
@@ -429,7 +459,7 @@ impl Ledger {
     /// A Pod is gone for good: what only it kept is freed.
     pub(super) fn unbind_and_free(&mut self, id: &StatefulSetId, ordinal: u32) {
         self.unbind(id, ordinal);
-        self.free_unwanted(id, Some(ordinal), false);
+        self.free_unwanted(id, Some(ordinal), Rules::default());
     }
 
     /// What the Pod bound to an ordinal uses, as an outcome.

@@ -180,7 +180,7 @@ impl Ledger {
                 Some(Waiter::Reservation(id)) => {
                     let can = self.can_settle(&id);
                     if can {
-                        self.settle(&id, false);
+                        self.settle(&id);
                     } else {
                         // A pool that it did not know may have given its needs a number.
                         self.waiters.remove(since);
@@ -213,7 +213,7 @@ impl Ledger {
                 Waiter::Pool(pool) => drop(self.retry_pool(&pool)),
                 Waiter::Reservation(id) => {
                     if self.waits_for_the_end(&id) || self.can_settle(&id) {
-                        self.settle(&id, false);
+                        self.settle(&id);
                     }
                 }
                 Waiter::Item(egress, item) => self.retry_item_at_the_end(&egress, item),

@@ -202,6 +202,13 @@ pub fn rows() -> Vec<Row> {
             pod: Some(BoundPod { pod: pod(), pools: vec![n("blue")], source: Source::Api }),
             retained_until: Some(1_700_000_000_000),
             stamp: stamp(),
+            left: None,
+        }),
+        Row::Ordinal(OrdinalRow {
+            pod: None,
+            retained_until: Some(1_700_000_000_000),
+            stamp: stamp(),
+            left: Some(Retention::After(5_000)),
         }),
         Row::Egress(EgressRow {
             source: Source::Api,

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use holdfast_statemachine::change::MoveReason;
-use holdfast_statemachine::command::StatefulSetId;
-use holdfast_statemachine::row::{EgressItemRow, Holder, Policy};
-use holdfast_statemachine::{Action, Change, Entry, Event, Family, Key, Name, PoolId, Range, Row};
+use holdfast_statemachine::command::{Reserve, ReserveSpec, Retention, StatefulSetId};
+use holdfast_statemachine::row::{EgressItemRow, Holder, OrdinalRow, Policy};
+use holdfast_statemachine::{Action, Change, Command, Entry, Event, Family, Key, Name, PoolId, Range, Row};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
@@ -20,6 +20,8 @@ pub fn hold(before: &Rows, after: &Rows, entry: &Entry, changes: &[Change]) -> H
     one_holder(after)?;
     one_current_address(after)?;
     ordinals_keep_their_addresses(after, changes)?;
+    what_is_left_comes_to_an_end(after)?;
+    a_successor_keeps_nothing_it_does_not_want(before, after, entry)?;
     capacity(after)?;
     placements_are_of_granted_addresses(after)?;
     held_addresses_lie_in_their_pools(after)?;
@@ -95,6 +97,60 @@ fn ordinals_keep_their_addresses(after: &Rows, changes: &[Change]) -> Held {
             _ => false,
         };
         prop_assert!(!bound, "{address} was taken from ordinal {ordinal} of {id}, which is bound or retained");
+    }
+    Ok(())
+}
+
+fn ordinals(rows: &Rows) -> impl Iterator<Item = (&StatefulSetId, u32, &OrdinalRow)> {
+    rows.iter().filter_map(|(key, row)| match (key, row) {
+        (Key::Ordinal(id, ordinal), Row::Ordinal(row)) => Some((id, *ordinal, row)),
+        _ => None,
+    })
+}
+
+fn wants(spec: &ReserveSpec, ordinal: u32) -> bool {
+    !spec.pools.is_empty() && ordinal >= spec.start && ordinal - spec.start < spec.replicas
+}
+
+/// What a former StatefulSet left is not wanted, and without a Pod it is kept for a time only.
+fn what_is_left_comes_to_an_end(rows: &Rows) -> Held {
+    for (id, ordinal, row) in ordinals(rows).filter(|(_, _, row)| row.left.is_some()) {
+        let Some(Row::Reservation(reservation)) = rows.get(&Key::Reservation(id.clone())) else {
+            return Err(TestCaseError::fail(format!("ordinal {ordinal} is left of {id}, which is not there")));
+        };
+        let wanted = reservation.spec.as_ref().is_some_and(|spec| wants(spec, ordinal));
+        prop_assert!(!wanted, "ordinal {ordinal} of {id} is left and wanted");
+        let ends = row.pod.is_some() || row.retained_until.is_some();
+        prop_assert!(
+            ends && row.left != Some(Retention::Retain),
+            "ordinal {ordinal} of {id} is left for ever: {row:?}"
+        );
+    }
+    Ok(())
+}
+
+/// A Reserve of another UID, alone in its entry: of what it does not want, all that has a Pod is left, and what has
+/// none is gone or kept for a time.
+fn a_successor_keeps_nothing_it_does_not_want(before: &Rows, after: &Rows, entry: &Entry) -> Held {
+    let [Command { action: Action::Reserve(Reserve { id, uid, spec }), .. }] = &entry.commands[..] else {
+        return Ok(());
+    };
+    let (Some(Row::Reservation(former)), Some(Row::Reservation(now))) =
+        (before.get(&Key::Reservation(id.clone())), after.get(&Key::Reservation(id.clone())))
+    else {
+        return Ok(());
+    };
+    let taken_over = now.uid == *uid && now.spec.as_ref() == Some(spec) && former.uid != *uid;
+    if !taken_over || former.uid.is_empty() {
+        return Ok(());
+    }
+    let unwanted = ordinals(after).filter(|(of, ordinal, _)| *of == id && !wants(spec, *ordinal));
+    for (_, ordinal, row) in unwanted {
+        prop_assert!(row.left.is_some(), "ordinal {ordinal} of {id} is kept by one that does not want it: {row:?}");
+    }
+    for (of, ordinal, row) in ordinals(before).filter(|(of, ..)| *of == id) {
+        let gone = !after.contains_key(&Key::Ordinal(of.clone(), ordinal));
+        prop_assert!(!(gone && row.pod.is_some()), "ordinal {ordinal} of {id} is gone, and its Pod is not");
     }
     Ok(())
 }

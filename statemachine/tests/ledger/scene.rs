@@ -177,11 +177,19 @@ impl<M: Machine> Scene<M> {
     }
 
     pub fn reserve(&mut self, name: &str, spec: ReserveSpec) -> Outcome {
-        self.act(Action::Reserve(Reserve { id: set(name), uid: "u".into(), spec }))
+        self.reserve_as(name, "u", spec)
+    }
+
+    pub fn reserve_as(&mut self, name: &str, uid: &str, spec: ReserveSpec) -> Outcome {
+        self.act(Action::Reserve(Reserve { id: set(name), uid: uid.into(), spec }))
     }
 
     pub fn release_set(&mut self, name: &str) -> Outcome {
-        self.act(Action::ReleaseReservation(ReleaseReservation { id: set(name), uid: "u".into() }))
+        self.release_set_as(name, "u")
+    }
+
+    pub fn release_set_as(&mut self, name: &str, uid: &str) -> Outcome {
+        self.act(Action::ReleaseReservation(ReleaseReservation { id: set(name), uid: uid.into() }))
     }
 
     /// Binds Pod `NAME-ORDINAL`, whose own annotation names these pools.

@@ -32,12 +32,66 @@ pub fn entries(steps: &[Step]) -> Vec<Entry> {
 
 /// A history: the world as it usually is, then anything. `batch`: the most commands an entry has.
 pub fn history(batch: usize) -> impl Strategy<Value = Vec<Step>> {
-    let after = prop_oneof![6 => Just(0), 2 => Just(500), 1 => Just(1_000), 1 => Just(6_000)];
-    let step = (after, vec(command(), usize::from(batch == 1)..=batch));
-    (prelude(), vec(step, 1..40)).prop_map(|(mut all, steps)| {
-        all.extend(steps);
-        all
+    let step = (after(), vec(command(), usize::from(batch == 1)..=batch));
+    let succession = prop_oneof![Just(Vec::new()), succession(batch)];
+    (prelude(), vec(step, 1..40), succession, any::<prop::sample::Index>()).prop_map(
+        |(mut all, mut steps, succession, at)| {
+            let at = at.index(steps.len());
+            steps.splice(at..at, succession);
+            all.extend(steps);
+            all
+        },
+    )
+}
+
+fn after() -> impl Strategy<Value = Millis> {
+    prop_oneof![6 => Just(0), 2 => Just(500), 1 => Just(1_000), 1 => Just(6_000)]
+}
+
+/// A StatefulSet with Pods, those that come after it under its name, and the ends of its Pods before and behind them:
+/// what a history of single commands seldom comes to. `batch`: the most commands an entry has.
+fn succession(batch: usize) -> impl Strategy<Value = Vec<Step>> {
+    let of = |id: StatefulSetId| {
+        let pods = || (Just(id.clone()), 0..5_u32, prop_oneof![4 => Just(1), 1 => Just(2)]);
+        let bind = || (pods(), just_pools()).prop_map(|((id, n, g), pools)| bind(id, n, g, pools));
+        let unbind = pods().prop_map(|(id, n, g)| {
+            let name = format!("{}-{n}", id.name);
+            let (uid, owner) = (format!("{name}.{g}").into(), OwnerRef::Pod(id.namespace, name.into()));
+            Action::ReleaseGrant(ReleaseGrant { owner, uid, revision: None })
+        });
+        let release = (Just(id.clone()), successor())
+            .prop_map(|(id, uid)| Action::ReleaseReservation(ReleaseReservation { id, uid }));
+        let reserve = |size| {
+            let rules = (retention(), deletion(), Just(true));
+            reserve_of(Just(id.clone()), successor(), size, just_pools(), Just(Vec::new()), rules)
+        };
+        let first = (reserve((Just(0), 3..6_u32, Just(0)).boxed()), vec(bind(), 1..5));
+        let size = (prop_oneof![4 => Just(0), 1 => 1..3_u32], 0..5_u32, Just(0)).boxed();
+        let then = prop_oneof![5 => reserve(size), 1 => release, 6 => unbind, 1 => bind()];
+        (first, vec((after(), then), 2..12))
+    };
+    stateful_set().prop_flat_map(of).prop_map(move |((first, pods), then)| {
+        let begin = std::iter::once(first).chain(pods).map(|action| (0, action));
+        let mut steps: Vec<Step> = Vec::new();
+        for (after, action) in begin.chain(then) {
+            let command = Command { source: Source::Kubernetes, only_in_term: None, action };
+            match steps.last_mut() {
+                Some((_, commands)) if after == 0 && commands.len() < batch => commands.push(command),
+                _ => steps.push((after, vec![command])),
+            }
+        }
+        steps
     })
+}
+
+/// The UID of one of the StatefulSets that follow one another.
+fn successor() -> impl Strategy<Value = Name> {
+    prop_oneof![3 => Just(name("u1")), 2 => Just(name("u2")), 1 => Just(name("u3"))]
+}
+
+/// Pools with room, mostly.
+fn just_pools() -> impl Strategy<Value = Vec<Name>> {
+    prop_oneof![6 => Just(vec![name("a")]), 2 => Just(vec![name("a"), name("c")]), 1 => Just(Vec::new())]
 }
 
 fn prelude() -> impl Strategy<Value = Vec<Step>> {
@@ -220,11 +274,28 @@ fn retention() -> impl Strategy<Value = Retention> {
     )
 }
 
+/// What a `when_deleted` may be.
+fn deletion() -> impl Strategy<Value = Retention> {
+    select(&[Retention::Release, Retention::After(1_000), Retention::After(5_000), Retention::After(0)][..])
+}
+
 fn reserve() -> impl Strategy<Value = Action> {
     let size = (prop_oneof![4 => Just(0), 1 => 1..3_u32], 0..6_u32, prop_oneof![2 => Just(0), 1 => 1..4_u32]);
-    let contiguity = prop_oneof![3 => Just(Contiguity::Preferred), 1 => Just(Contiguity::Required)];
     let rules = (retention(), retention(), prop::bool::weighted(0.7));
-    (stateful_set(), uid(), size, ip_pools(), fixed(), contiguity, rules).prop_map(
+    reserve_of(stateful_set(), uid(), size, ip_pools(), fixed(), rules)
+}
+
+/// `size`: first ordinal, replicas, headroom. `rules`: when scaled, when deleted, whether it is settled.
+fn reserve_of(
+    id: impl Strategy<Value = StatefulSetId>,
+    uid: impl Strategy<Value = Name>,
+    size: impl Strategy<Value = (u32, u32, u32)>,
+    pools: impl Strategy<Value = Vec<Name>>,
+    fixed: impl Strategy<Value = Vec<IpAddr>>,
+    rules: impl Strategy<Value = (Retention, Retention, bool)>,
+) -> impl Strategy<Value = Action> {
+    let contiguity = prop_oneof![3 => Just(Contiguity::Preferred), 1 => Just(Contiguity::Required)];
+    (id, uid, size, pools, fixed, contiguity, rules).prop_map(
         |(id, uid, (start, replicas, headroom), pools, fixed, contiguity, (when_scaled, when_deleted, settled))| {
             let spec =
                 ReserveSpec { start, replicas, pools, fixed, headroom, contiguity, when_scaled, when_deleted, settled };
@@ -240,6 +311,13 @@ fn pod(ordinal: Option<(StatefulSetId, u32)>, name: String, generation: u32) -> 
 
 fn generation() -> impl Strategy<Value = u32> {
     prop_oneof![4 => Just(1), 1 => 2..4_u32]
+}
+
+/// Binds a Pod of a StatefulSet.
+fn bind(id: StatefulSetId, ordinal: u32, generation: u32, pools: Vec<Name>) -> Action {
+    let name = format!("{}-{ordinal}", id.name);
+    let owner = Owner::Pod(pod(Some((id, ordinal)), name, generation));
+    Action::Grant(Grant { owner, kind: IP, pools, addresses: Vec::new() })
 }
 
 fn grant_pod() -> impl Strategy<Value = Action> {

@@ -346,7 +346,12 @@ impl Model {
             row.uid = uid.clone();
             row.stamp = stamp;
         }
-        self.ordinals.entry((id.clone(), ordinal)).or_insert(OrdinalRow { pod: None, retained_until: None, stamp });
+        self.ordinals.entry((id.clone(), ordinal)).or_insert(OrdinalRow {
+            pod: None,
+            retained_until: None,
+            stamp,
+            left: None,
+        });
     }
 
     fn adopt_egress(&mut self, source: &Source, put: &PutEgress, chosen: &[IpAddr]) -> Vec<Conflict> {

@@ -1,5 +1,6 @@
 //! Reservations as they are declared, and the Pods bound to them: section 4 but for settling.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use holdfast_statemachine::adopt::Mode;
@@ -27,7 +28,7 @@ fn twice<T: PartialEq>(items: &[T]) -> bool {
     items.iter().enumerate().any(|(i, item)| items[..i].contains(item))
 }
 
-/// What becomes of an ordinal with a row that is neither wanted nor bound.
+/// What becomes of an ordinal with a row that is neither wanted nor bound, if no former StatefulSet left it.
 pub fn rule(mode: Mode, row: &ReservationRow) -> Retention {
     let when_deleted = if mode == Mode::Antrea { Retention::Release } else { row.when_deleted };
     row.spec.as_ref().map_or(when_deleted, |spec| spec.when_scaled)
@@ -72,9 +73,31 @@ impl Model {
         if spec.pools.is_empty() && nothing_there {
             return Ok(Outcome::default());
         }
+        let before = self.rules(id);
         self.declare_reservation(source, reserve, old.as_ref());
-        self.settle(id, old.as_ref().map(|old| rule(self.mode(), old)));
+        if let Some(former) = old.filter(|old| old.uid != reserve.uid && !old.uid.is_empty()) {
+            self.leave(id, spec, former.when_deleted);
+        }
+        self.settle(id, Some(&before));
         Ok(Outcome::default())
+    }
+
+    /// By which rule each ordinal would be kept or freed, if it were neither wanted nor bound.
+    fn rules(&self, id: &StatefulSetId) -> BTreeMap<u32, Retention> {
+        let Some(reservation) = self.reservations.get(id) else { return BTreeMap::new() };
+        let rows = self.ordinals.iter().filter(|((of, _), _)| of == id);
+        let rule = rule(self.mode(), reservation);
+        rows.map(|((_, ordinal), row)| (*ordinal, row.left.unwrap_or(rule))).collect()
+    }
+
+    /// What a former StatefulSet leaves to one that does not want it.
+    fn leave(&mut self, id: &StatefulSetId, spec: &ReserveSpec, when_deleted: Retention) {
+        let rule = if self.mode() == Mode::Antrea { Retention::Release } else { when_deleted };
+        for ((of, ordinal), row) in &mut self.ordinals {
+            if of == id && !Model::is_wanted(Some(spec), *ordinal) && row.left.is_none() {
+                row.left = Some(rule);
+            }
+        }
     }
 
     fn declare_reservation(&mut self, source: &Source, reserve: &Reserve, old: Option<&ReservationRow>) {
@@ -95,11 +118,11 @@ impl Model {
         if let Some(row) = self.reservations.get(id).filter(|row| row.spec.is_none() && !row.uid.is_empty())
             && (&row.source, &row.uid) == (source, &release.uid)
         {
-            let (before, rule) = (self.clock.revision, rule(self.mode(), row));
-            self.settle_released(id, rule);
+            let before = self.clock.revision;
+            self.settle_released(id, &self.rules(id));
             return Ok(if self.clock.revision > before { Outcome::default() } else { not_held(None) });
         }
-        let mode = self.mode();
+        let before = self.rules(id);
         let Some(row) = self.reservations.get_mut(id).filter(|row| row.spec.is_some()) else {
             return Ok(not_held(None));
         };
@@ -109,12 +132,11 @@ impl Model {
         if row.uid != release.uid {
             return Ok(not_held(Some((row.uid.clone(), row.stamp.revision))));
         }
-        let before = rule(mode, row);
         row.spec = None;
         row.waiting = None;
         let stamp = self.emit(Event::Deleted(ObjectId::Reservation(id.clone())));
         self.reservations.get_mut(id).expect("it is there").stamp = stamp;
-        self.settle_released(id, before);
+        self.settle_released(id, &before);
         Ok(Outcome::default())
     }
 
@@ -228,6 +250,7 @@ impl Model {
             pod: None,
             retained_until: None,
             stamp: Stamp::default(),
+            left: None,
         });
         row.pod = Some(bound);
         let stamp = self.emit(Event::Bound { id: id.clone(), ordinal, pod: pod_ref(pod) });

@@ -1,5 +1,6 @@
 //! Settling a reservation: section 4, steps 1 to 5.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use holdfast_statemachine::address::offset;
@@ -29,8 +30,8 @@ fn fixed(spec: &ReserveSpec, family: Family) -> Vec<IpAddr> {
 }
 
 impl Model {
-    /// Settles. `before`: the rule for unwanted ordinals before the command, if the command may have changed it.
-    pub(super) fn settle(&mut self, id: &StatefulSetId, before: Option<Retention>) {
+    /// Settles. `before`: each ordinal's rule before the command, if the command may have changed it.
+    pub(super) fn settle(&mut self, id: &StatefulSetId, before: Option<&BTreeMap<u32, Retention>>) {
         if self.reservations.get(id).is_none_or(|row| row.spec.is_none()) {
             return;
         }
@@ -43,7 +44,7 @@ impl Model {
     }
 
     /// What a release leaves of it: steps 4 and 5.
-    pub(super) fn settle_released(&mut self, id: &StatefulSetId, before: Retention) {
+    pub(super) fn settle_released(&mut self, id: &StatefulSetId, before: &BTreeMap<u32, Retention>) {
         self.free_former(id);
         self.free_ordinals(id, Some(before), None);
         self.forget_if_empty(id);
@@ -276,24 +277,29 @@ impl Model {
     }
 
     /// Step 4 (b) to (d).
-    fn free_ordinals(&mut self, id: &StatefulSetId, before: Option<Retention>, only: Option<u32>) {
+    fn free_ordinals(&mut self, id: &StatefulSetId, before: Option<&BTreeMap<u32, Retention>>, only: Option<u32>) {
         let row = self.reservations[id].clone();
-        let rule = rule(self.mode(), &row);
         let wants_nothing = row.spec.as_ref().is_some_and(|spec| spec.pools.is_empty());
         for ordinal in self.known_ordinals(id).into_iter().filter(|ordinal| only.is_none_or(|only| only == *ordinal)) {
-            let has_row = self.ordinals.contains_key(&(id.clone(), ordinal));
-            let bound = self.is_bound(id, ordinal);
-            if bound || Model::is_wanted(row.spec.as_ref(), ordinal) {
+            let wanted = Model::is_wanted(row.spec.as_ref(), ordinal);
+            let key = (id.clone(), ordinal);
+            if let Some(found) = self.ordinals.get_mut(&key).filter(|_| wanted) {
+                found.left = None;
+            }
+            let found = self.ordinals.get(&key);
+            let left = found.and_then(|found| found.left);
+            if wanted || self.is_bound(id, ordinal) {
                 self.retain_until(id, ordinal, None);
-            } else if wants_nothing || !has_row {
+            } else if found.is_none() || wants_nothing && left.is_none() {
                 self.free_ordinal(id, ordinal);
             } else {
+                let rule = left.unwrap_or(rule(self.mode(), &row));
                 match rule {
                     Retention::Release | Retention::After(0) => self.free_ordinal(id, ordinal),
                     Retention::Retain => self.retain_until(id, ordinal, None),
                     Retention::After(duration) => {
-                        let runs = self.ordinals[&(id.clone(), ordinal)].retained_until.is_some();
-                        if !runs || before.is_some_and(|before| before != rule) {
+                        let runs = self.ordinals[&key].retained_until.is_some();
+                        if !runs || before.is_some_and(|before| before[&ordinal] != rule) {
                             self.retain_until(id, ordinal, Some(self.time().saturating_add(duration)));
                         }
                     }

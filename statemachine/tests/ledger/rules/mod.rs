@@ -8,4 +8,5 @@ mod placement;
 mod pools;
 mod reservations;
 mod retention;
+mod takeover;
 mod templates;

@@ -77,16 +77,22 @@ fn justified(world: &World, (namespace, name): (&str, &str), ordinal: u32) -> bo
     if world.lives(namespace, &format!("{name}-{ordinal}")) {
         return true;
     }
-    let Some(set) = world.sets.get(&(namespace.to_owned(), name.to_owned())) else {
-        // What is kept of a deleted one is kept for a time that its ordinals say.
-        let row = world.rows.ordinals.get(&(namespace.to_owned(), name.to_owned(), ordinal));
-        return row.is_some_and(|row| row.retained_until_ms.is_some());
-    };
-    if world.pools_of(set).is_empty() {
-        return false;
+    let row = world.rows.ordinals.get(&(namespace.to_owned(), name.to_owned(), ordinal));
+    // What is kept of a deleted one is kept for a time that its ordinals say.
+    let for_a_time = row.is_some_and(|row| row.retained_until_ms.is_some());
+    let Some(set) = world.sets.get(&(namespace.to_owned(), name.to_owned())) else { return for_a_time };
+    let names_pools = !world.pools_of(set).is_empty();
+    if names_pools && wanted(set).contains(&ordinal) {
+        return true;
     }
-    let when_scaled = set.pointer("/metadata/annotations/holdfast.dev~1when-scaled").and_then(Value::as_str);
     // One that never had a Pod is freed at once.
-    let had_a_pod = world.rows.ordinals.contains_key(&(namespace.to_owned(), name.to_owned(), ordinal));
-    wanted(set).contains(&ordinal) || had_a_pod && when_scaled != Some("release")
+    let Some(row) = row else { return false };
+    // A former one of this name is a deleted one.
+    if row.left.is_some() {
+        return for_a_time;
+    }
+    // As it was made, it has scaled nothing away: what it does not want was a former one's, and should say so.
+    let as_made = set["metadata"]["generation"] == 1;
+    let when_scaled = set.pointer("/metadata/annotations/holdfast.dev~1when-scaled").and_then(Value::as_str);
+    names_pools && !as_made && when_scaled != Some("release")
 }
