@@ -90,7 +90,7 @@ impl History {
         match self.up_to(20) {
             0..=3 => self.create_set().await,
             4..=5 => self.change_set().await,
-            6 => self.delete_set().await,
+            6 => self.delete_set().await.unwrap_or_else(|| "nothing".to_owned()),
             7..=8 => self.end_pod().await,
             9 => {
                 let at = self.up_to(4);
@@ -124,7 +124,12 @@ impl History {
         let at = self.up_to(2);
         let namespace = self.namespaces[at].clone();
         let name = format!("s{}", self.up_to(8));
-        let mut object = set(&namespace, &name, u32::try_from(self.up_to(6)).expect("small"), self.pools());
+        let object = self.another_set(&namespace, &name);
+        self.create(&object).await
+    }
+
+    fn another_set(&mut self, namespace: &str, name: &str) -> Value {
+        let mut object = set(namespace, name, u32::try_from(self.up_to(6)).expect("small"), self.pools());
         match self.up_to(4) {
             0 => object["metadata"]["annotations"] = json!({"holdfast.dev/when-scaled": "release"}),
             1 => object["metadata"]["annotations"] = json!({"holdfast.dev/headroom": "2"}),
@@ -133,8 +138,13 @@ impl History {
         if self.up_to(4) == 0 {
             object["spec"]["ordinals"] = json!({"start": 3});
         }
-        match self.scene.api.try_create(Kind::StatefulSet, &object).await {
-            Ok(_) => format!("create {namespace}/{name}"),
+        object
+    }
+
+    async fn create(&self, set: &Value) -> String {
+        let of = format!("{}/{}", namespace_of(set), name_of(set));
+        match self.scene.api.try_create(Kind::StatefulSet, set).await {
+            Ok(_) => format!("create {of}"),
             Err(kube::Error::Api(status)) if status.code == 409 => "nothing".to_owned(),
             Err(error) => panic!("{error}"),
         }
@@ -154,15 +164,23 @@ impl History {
         format!("{}/{}: {change}", namespace_of(&set), name_of(&set))
     }
 
-    async fn delete_set(&mut self) -> String {
-        let Some(set) = self.any(Kind::StatefulSet).await else { return "nothing".to_owned() };
+    /// Deletes one, or puts another in its place.
+    async fn delete_set(&mut self) -> Option<String> {
+        let set = self.any(Kind::StatefulSet).await?;
+        let (namespace, name) = (namespace_of(&set), name_of(&set));
         let orphan = self.up_to(3) == 0;
         if orphan {
-            self.scene.api.orphan(Kind::StatefulSet, namespace_of(&set), name_of(&set)).await;
+            self.scene.api.orphan(Kind::StatefulSet, namespace, name).await;
         } else {
-            self.scene.api.delete(Kind::StatefulSet, namespace_of(&set), name_of(&set)).await;
+            self.scene.api.delete(Kind::StatefulSet, namespace, name).await;
         }
-        format!("delete {}/{}, orphaning {orphan}", namespace_of(&set), name_of(&set))
+        let mut done = format!("delete {namespace}/{name}, orphaning {orphan}");
+        if self.up_to(2) == 0 {
+            let another = self.another_set(namespace, name);
+            done += "; ";
+            done += &self.create(&another).await;
+        }
+        Some(done)
     }
 
     async fn end_pod(&mut self) -> String {

@@ -81,9 +81,14 @@ impl World {
 
     /// The pools that a StatefulSet's Pods draw from.
     pub fn pools_of(&self, set: &Value) -> Vec<String> {
+        self.drawn_from(set, &set["spec"]["template"])
+    }
+
+    /// The pools that the annotations of something say, or else those of the Namespace in which an object is.
+    fn drawn_from(&self, object: &Value, says: &Value) -> Vec<String> {
         let annotation = |at: &Value| at.pointer("/metadata/annotations/ipam.antrea.io~1ippools").cloned();
-        let named = annotation(&set["spec"]["template"]);
-        let named = named.or_else(|| annotation(self.namespaces.get(namespace_of(set))?));
+        let named = annotation(says);
+        let named = named.or_else(|| annotation(self.namespaces.get(namespace_of(object))?));
         let named = named.as_ref().and_then(Value::as_str).unwrap_or_default();
         named.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
     }
@@ -94,16 +99,23 @@ impl World {
         if condition(pool, "Ready").0 != "False" {
             return usable(pool, external);
         }
-        let row = self.rows.pools.get(&(external, name.to_owned()));
-        let ranges = row.into_iter().flat_map(|row| &row.ranges);
-        let end = |text: &str| text.parse().expect("an address");
-        ranges.flat_map(|range| addresses(end(&range.first), end(&range.last))).collect()
+        self.rows.in_force(external, name)
     }
 
     /// Whether a Pod is there that is not over.
     pub fn lives(&self, namespace: &str, name: &str) -> bool {
         let pod = self.pods.get(&(namespace.to_owned(), name.to_owned()));
         pod.is_some_and(|pod| !["Succeeded", "Failed"].iter().any(|phase| pod["status"]["phase"] == *phase))
+    }
+}
+
+impl Rows {
+    /// The addresses that the ledger gives from a pool.
+    fn in_force(&self, external: bool, name: &str) -> Vec<IpAddr> {
+        let row = self.pools.get(&(external, name.to_owned()));
+        let ranges = row.into_iter().flat_map(|row| &row.ranges);
+        let end = |text: &str| text.parse().expect("an address");
+        ranges.flat_map(|range| addresses(end(&range.first), end(&range.last))).collect()
     }
 }
 

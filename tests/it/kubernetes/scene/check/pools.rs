@@ -114,7 +114,10 @@ fn fits(world: &World, (external, name): (bool, &str), own: &BTreeSet<IpAddr>, g
         let mut asked = items.filter_map(|item| item.asked.as_ref()?.parse::<IpAddr>().ok());
         !external || asked.any(|asked| asked == *address)
     };
-    let left_out = !retired && granted.iter().any(|address| !own.contains(address) && asked(address));
+    // What is held beyond the ranges in force is of a former pool of the name, and goes on without this one.
+    let in_force = world.rows.in_force(external, name);
+    let own_still = |address: &IpAddr| !retired || in_force.contains(address);
+    let left_out = granted.iter().any(|address| !own.contains(address) && own_still(address) && asked(address));
     !overlaps && !left_out
 }
 
@@ -147,15 +150,23 @@ fn allocated_once(world: &World, findings: &mut Findings) {
     }
 }
 
-/// Whether a Pod runs with an address of a pool that is gone.
+/// Whether a Pod runs with an address of a pool that is gone, or is to run with one.
 fn uses_retired(world: &World, namespace: &str, pod: &str, v4: bool) -> bool {
-    let pod = &world.pods[&(namespace.to_owned(), pod.to_owned())];
-    let has = pod["status"]["podIPs"].as_array().into_iter().flatten();
-    let mut has = has.filter_map(|it| it["ip"].as_str()?.parse::<IpAddr>().ok()).filter(|ip| ip.is_ipv4() == v4);
-    has.any(|address| {
-        let grant = world.rows.grants.get(&address);
-        grant.is_some_and(|grant| {
-            !world.pools.contains_key(&grant.pool) || !world.in_force(false, &grant.pool).contains(&address)
-        })
+    let object = &world.pods[&(namespace.to_owned(), pod.to_owned())];
+    let has = object["status"]["podIPs"].as_array().into_iter().flatten();
+    let has: Vec<_> =
+        has.filter_map(|it| it["ip"].as_str()?.parse::<IpAddr>().ok()).filter(|ip| ip.is_ipv4() == v4).collect();
+    let is_gone = |address: &IpAddr, pool: &String| {
+        !world.pools.contains_key(pool) || !world.in_force(false, pool).contains(address)
+    };
+    if !has.is_empty() {
+        return has.iter().any(|ip| world.rows.grants.get(ip).is_some_and(|grant| is_gone(ip, &grant.pool)));
+    }
+    // It waits for one, for ever: nobody is told of an address of a pool that is gone.
+    let pools = world.drawn_from(object, object);
+    world.rows.grants.iter().any(|(address, grant)| {
+        let Held::Ordinal { namespace: of, name, ordinal, .. } = &grant.held else { return false };
+        let its_own = of == namespace && format!("{name}-{ordinal}") == pod && address.is_ipv4() == v4;
+        its_own && pools.contains(&grant.pool) && is_gone(address, &grant.pool)
     })
 }
