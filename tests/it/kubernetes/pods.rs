@@ -1,6 +1,10 @@
 //! What is told of Pods.
 
-use super::scene::{Kind, Scene, pool, range, set};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::scene::{Kind, PATIENCE, PAUSE, Scene, pool, range, set};
 use super::{Addresses, Kubelet};
 
 /// One Event for each Pod that runs without the address that is its own, though the Pod is seen many times; also where
@@ -12,7 +16,7 @@ async fn a_pod_that_runs_without_its_address_is_told_of_once() {
     let space = scene.namespace("pods").await;
     // Its Pod runs before there is a pool.
     scene.api.create(Kind::StatefulSet, &set(&space, "early", 1, "pods")).await;
-    let runs = |pod: Option<&serde_json::Value>| pod.is_some_and(|pod| pod["status"]["podIP"].is_string());
+    let runs = |pod: Option<&Value>| pod.is_some_and(|pod| pod["status"]["podIP"].is_string());
     scene.api.until(Kind::Pod, &space, "early-0", "an address", runs).await;
     scene.event(Kind::StatefulSet, "early", "Waiting").await;
     scene.api.create(Kind::IpPool, &pool("pods", &[range("10.9.0.10", "10.9.0.19")], "10.9.0.1", 24)).await;
@@ -23,10 +27,22 @@ async fn a_pod_that_runs_without_its_address_is_told_of_once() {
     assert!(told.contains("10.9.0.11"), "{told}");
     // Seen again, nothing more is told.
     for step in 0..3 {
-        let label = serde_json::json!({"metadata": {"annotations": {"step": step.to_string()}}});
+        let label = json!({"metadata": {"annotations": {"step": step.to_string()}}});
         scene.api.patch(Kind::Pod, &space, "late-0", &label).await;
     }
-    scene.event(Kind::StatefulSet, "late", "Reserved").await;
+    // What is told again is counted, a while later. Of something else, told later, it has been.
+    for used in 7..=8 {
+        let right = scene.api.get(Kind::IpPool, "", "pods").await.expect("is there")["status"].clone();
+        let edit = json!({"status": {"usage": {"used": used}}});
+        scene.api.patch_status(Kind::IpPool, "", "pods", "intruder", &edit).await;
+        let restored = |pool: Option<&Value>| pool.is_some_and(|pool| pool["status"] == right);
+        scene.api.until(Kind::IpPool, "", "pods", "its former status", restored).await;
+    }
+    let deadline = Instant::now() + PATIENCE;
+    while scene.events(Kind::IpPool, "pods", "StatusRestored").await.iter().all(|it| it["series"]["count"] != 2) {
+        assert!(Instant::now() < deadline, "a repeat is not counted");
+        tokio::time::sleep(PAUSE).await;
+    }
     for name in ["early-0", "late-0"] {
         let events = scene.events(Kind::Pod, name, "AddressNotUsed").await;
         assert_eq!(events.len(), 1, "{events:#?}");

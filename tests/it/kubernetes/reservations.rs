@@ -238,7 +238,39 @@ async fn pools_changed_under_a_partition_and_rolled_back() {
     scene.settled().await;
     let told = scene.event(Kind::StatefulSet, "web", "Moved").await;
     assert!(told.contains("new"), "{told}");
+    the_old_block_waits_for_pods_to_come(&scene, &space).await;
     scene.end().await;
+}
+
+/// Pods that the old template will make are not there at the moment: nobody uses the old block, and it stays.
+async fn the_old_block_waits_for_pods_to_come(scene: &Scene, space: &str) {
+    let mut one = set(space, "one", 1, "old");
+    one["spec"]["updateStrategy"] = json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 1}});
+    scene.api.create(Kind::StatefulSet, &one).await;
+    let old = run_of("10.2.2.100", 1);
+    scene.holds("old", (space, "one"), 0, &old).await;
+    scene.runs(space, "one", 0..1).await;
+    let moved = json!({"spec": {"template": {"metadata": {"annotations": {"ipam.antrea.io/ippools": "new"}}}}});
+    scene.api.patch(Kind::StatefulSet, space, "one", &moved).await;
+    scene.holds("new", (space, "one"), 0, &run_of("10.2.3.103", 1)).await;
+    // No Pod can be made.
+    scene
+        .api
+        .create(
+            Kind::ResourceQuota,
+            &json!({
+                "metadata": {"name": "none", "namespace": space}, "spec": {"hard": {"pods": "0"}}
+            }),
+        )
+        .await;
+    scene.api.delete(Kind::Pod, space, "one-0").await;
+    scene.api.until(Kind::Pod, space, "one-0", "an end", |it| it.is_none()).await;
+    scene.seen().await;
+    scene.holds("old", (space, "one"), 0, &old).await;
+    scene.api.delete(Kind::ResourceQuota, space, "none").await;
+    let has = |pod: Option<&Value>| pod.is_some_and(|pod| pod["status"]["podIP"] == "10.2.2.100");
+    scene.api.until(Kind::Pod, space, "one-0", "its former address", has).await;
+    scene.settled().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
