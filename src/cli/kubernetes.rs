@@ -23,6 +23,8 @@ pub struct KubernetesView {
     refused: Vec<ProblemView>,
     conflicts: Vec<String>,
     conflicts_total: u64,
+    passed_over: Vec<ProblemView>,
+    passed_over_total: u64,
 }
 
 /// What failed last, and was or is tried again.
@@ -62,13 +64,18 @@ impl KubernetesView {
             refused: problems(&status.refused),
             conflicts: status.conflicts.clone(),
             conflicts_total: status.conflicts_total,
+            passed_over: problems(&status.passed_over),
+            passed_over_total: status.passed_over_total,
         }
     }
 
-    /// Tells people how the bridge of this replica stands, if it is the one at work.
+    /// Tells people how the bridge of this replica stands, if it is the one at work, or adopted.
     pub fn tell(&self, replica: &str) -> Result<(), Failure> {
         if self.phase == "following" {
-            return Ok(());
+            if self.passed_over_total > 0 {
+                output::say(format_args!("kubernetes (mode {}) at {replica}, which adopted:", self.mode))?;
+            }
+            return self.tell_passed_over();
         }
         let lag = match self.behind_ms {
             Some(behind) => format!("{} objects to write, behind for {behind} ms", self.unwritten),
@@ -91,8 +98,20 @@ impl KubernetesView {
         if untold > 0 {
             output::say(format_args!("  and {untold} more conflicts, told in Events and in the log"))?;
         }
+        self.tell_passed_over()?;
         for contested in &self.contested {
             output::say(format_args!("  contested: {}: {}", contested.object, contested.why))?;
+        }
+        Ok(())
+    }
+
+    fn tell_passed_over(&self) -> Result<(), Failure> {
+        for passed_over in &self.passed_over {
+            output::say(format_args!("  passed over on the first start: {}: {}", passed_over.object, passed_over.why))?;
+        }
+        let untold = self.passed_over_total.saturating_sub(self.passed_over.len() as u64);
+        if untold > 0 {
+            output::say(format_args!("  and {untold} more passed over, told in Events and in the log"))?;
         }
         Ok(())
     }

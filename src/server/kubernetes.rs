@@ -1,6 +1,5 @@
 //! What a replica tells of the bridge beside it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdfast_api::v1;
@@ -41,17 +40,18 @@ impl Kubernetes {
             repairs: state.repairs,
             events: state.events,
             events_dropped: state.events_dropped,
-            contested: problems(&state.contested),
-            refused: problems(&state.refused),
+            contested: state.contested.iter().take(LISTED_MAX).map(problem).collect(),
+            refused: state.refused.iter().take(LISTED_MAX).map(problem).collect(),
             conflicts: adoption.into_iter().flat_map(|row| &row.conflicts).map(ToString::to_string).collect(),
             conflicts_total: adoption.map_or(0, |row| row.conflicts_total),
+            passed_over: state.passed_over.listed.iter().map(|(key, why)| problem((key, why))).collect(),
+            passed_over_total: state.passed_over.total,
         }
     }
 }
 
-fn problems(of: &BTreeMap<Key, String>) -> Vec<v1::ObjectProblem> {
-    let problem = |(key, why): (&Key, &String)| v1::ObjectProblem { object: key.to_string(), why: why.clone() };
-    of.iter().take(LISTED_MAX).map(problem).collect()
+fn problem((key, why): (&Key, &String)) -> v1::ObjectProblem {
+    v1::ObjectProblem { object: key.to_string(), why: why.clone() }
 }
 
 fn phase(phase: Phase) -> &'static str {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use holdfast_statemachine::row::AdoptionRow;
 use jiff::Timestamp;
 
 use super::key::Key;
@@ -39,6 +40,34 @@ pub struct State {
     pub contested: BTreeMap<Key, String>,
     /// Objects that cannot be read or that the ledger refuses, and why.
     pub refused: BTreeMap<Key, String>,
+    /// What the first start passed over, if it was this process that adopted. It stays when another replica leads.
+    pub passed_over: PassedOver,
+}
+
+/// What the Kubernetes API said on the first start that was not adopted, and is in no contradiction to anything: its
+/// owner is gone, or it cannot be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PassedOver {
+    /// The first [`PassedOver::LISTED_MAX`], in the order in which they were met: the object, and why.
+    pub listed: Vec<(Key, String)>,
+    /// How many there were.
+    pub total: u64,
+}
+
+impl PassedOver {
+    /// As many as conflicts are kept.
+    pub const LISTED_MAX: usize = AdoptionRow::CONFLICTS_MAX;
+    /// The longest reason, in bytes: that of an Event's note. What was passed over may be of any length.
+    const WHY_MAX: usize = 1_024;
+
+    /// One more.
+    pub fn add(&mut self, object: Key, mut why: String) {
+        self.total += 1;
+        if self.listed.len() < PassedOver::LISTED_MAX {
+            why.truncate(why.floor_char_boundary(PassedOver::WHY_MAX));
+            self.listed.push((object, why));
+        }
+    }
 }
 
 /// What the bridge does.
@@ -73,5 +102,22 @@ impl Report {
     /// Changes the state.
     pub fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::Kind;
+
+    #[test]
+    fn what_is_passed_over_is_counted_and_its_list_is_bounded() {
+        let mut passed_over = PassedOver::default();
+        for number in 0..300_u64 {
+            passed_over.add(Key::cluster(Kind::IpPool, "p".into()), format!("{number:03}{}", "\u{fc}".repeat(600)));
+        }
+        assert_eq!((passed_over.total, passed_over.listed.len()), (300, PassedOver::LISTED_MAX));
+        assert!(passed_over.listed.iter().all(|(_, why)| why.len() == 1_023 && why.ends_with('\u{fc}')));
+        assert!(passed_over.listed[255].1.starts_with("255"));
     }
 }
