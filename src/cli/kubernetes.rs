@@ -1,5 +1,7 @@
 //! The part of `status` that tells of the bridge to the Kubernetes API.
 
+use std::collections::BTreeMap;
+
 use holdfast_api::v1;
 use serde::Serialize;
 
@@ -25,6 +27,16 @@ pub struct KubernetesView {
     conflicts_total: u64,
     passed_over: Vec<ProblemView>,
     passed_over_total: u64,
+    watches: Vec<WatchView>,
+}
+
+/// Whether what changes of a kind is seen.
+#[derive(Clone, Debug, Serialize)]
+struct WatchView {
+    kind: String,
+    up: bool,
+    since: String,
+    error: Option<String>,
 }
 
 /// What failed last, and was or is tried again.
@@ -66,6 +78,7 @@ impl KubernetesView {
             conflicts_total: status.conflicts_total,
             passed_over: problems(&status.passed_over),
             passed_over_total: status.passed_over_total,
+            watches: status.watches.iter().map(WatchView::read).collect(),
         }
     }
 
@@ -87,6 +100,9 @@ impl KubernetesView {
         ))?;
         if let Some(error) = &self.last_error {
             output::say(format_args!("  last error, at {}: {}", error.at, error.why))?;
+        }
+        if let Some(down) = self.down() {
+            output::say(format_args!("  not followed: {down}"))?;
         }
         for refused in &self.refused {
             output::say(format_args!("  refused: {}: {}", refused.object, refused.why))?;
@@ -114,5 +130,27 @@ impl KubernetesView {
             output::say(format_args!("  and {untold} more passed over, told in Events and in the log"))?;
         }
         Ok(())
+    }
+
+    /// The kinds whose watches are down, by error: `Namespace since T, Pod since T: no route; Egress since T: denied`.
+    fn down(&self) -> Option<String> {
+        let mut by_error = BTreeMap::<&str, Vec<String>>::new();
+        for watch in self.watches.iter().filter(|watch| !watch.up) {
+            let error = watch.error.as_deref().unwrap_or_default();
+            by_error.entry(error).or_default().push(format!("{} since {}", watch.kind, watch.since));
+        }
+        let told: Vec<_> = by_error.iter().map(|(error, kinds)| format!("{}: {error}", kinds.join(", "))).collect();
+        (!told.is_empty()).then(|| told.join("; "))
+    }
+}
+
+impl WatchView {
+    fn read(watch: &v1::WatchStatus) -> WatchView {
+        WatchView {
+            kind: watch.kind.clone(),
+            up: watch.up,
+            since: words::time(watch.since_ms),
+            error: (!watch.up).then(|| watch.error.clone()),
+        }
     }
 }

@@ -8,6 +8,7 @@ use holdfast_statemachine::row::AdoptionRow;
 use jiff::Timestamp;
 
 use super::key::Key;
+use crate::objects::Kind;
 
 /// Shared by all parts of the bridge; read by whoever asks a replica for its status.
 #[derive(Debug, Default)]
@@ -40,8 +41,19 @@ pub struct State {
     pub contested: BTreeMap<Key, String>,
     /// Objects that cannot be read or that the ledger refuses, and why.
     pub refused: BTreeMap<Key, String>,
+    /// Each kind that is followed: whether its changes are seen.
+    pub watches: BTreeMap<Kind, Watch>,
     /// What the first start passed over, if it was this process that adopted. It stays when another replica leads.
     pub passed_over: PassedOver,
+}
+
+/// The watch of one kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watch {
+    /// Since when it is up, or down.
+    pub since: Timestamp,
+    /// Why it is down; `None` while it is up.
+    pub down: Option<String>,
 }
 
 /// What the Kubernetes API said on the first start that was not adopted, and is in no contradiction to anything: its
@@ -99,6 +111,24 @@ impl Report {
         self.change(|state| state.last_error = Some((Timestamp::now(), why.to_string())));
     }
 
+    /// The API server shows what changes of a kind.
+    pub fn watch_is_up(&self, kind: Kind) {
+        self.watch(kind, None);
+    }
+
+    /// What changes of a kind is not seen.
+    pub fn watch_is_down(&self, kind: Kind, why: &impl ToString) {
+        self.watch(kind, Some(why.to_string()));
+    }
+
+    fn watch(&self, kind: Kind, down: Option<String>) {
+        self.change(|state| {
+            let watch = state.watches.get(&kind).filter(|watch| watch.down.is_some() == down.is_some());
+            let since = watch.map_or_else(Timestamp::now, |watch| watch.since);
+            state.watches.insert(kind, Watch { since, down });
+        });
+    }
+
     /// Changes the state.
     pub fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
@@ -108,7 +138,23 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objects::Kind;
+
+    #[test]
+    fn a_watch_tells_since_when_it_is_as_it_is_and_its_newest_error() {
+        let report = Report::default();
+        let watch = || report.state().watches[&Kind::Pod].clone();
+        report.watch_is_down(Kind::Pod, &"one");
+        let first = watch();
+        report.watch_is_down(Kind::Pod, &"two");
+        assert_eq!(watch(), Watch { since: first.since, down: Some("two".into()) });
+        report.watch_is_up(Kind::Pod);
+        let up = watch();
+        assert!(up.since > first.since && up.down.is_none(), "{up:?}");
+        report.watch_is_up(Kind::Pod);
+        assert_eq!(watch(), up);
+        report.watch_is_down(Kind::Pod, &"one");
+        assert!(watch().since > up.since);
+    }
 
     #[test]
     fn what_is_passed_over_is_counted_and_its_list_is_bounded() {

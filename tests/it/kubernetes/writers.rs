@@ -28,21 +28,6 @@ use crate::fixtures::free_addresses;
 const INTRUDER: &str = "intruder";
 
 impl Scene {
-    /// Waits until the bridge that is at work says this of itself.
-    async fn bridge(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let status = self.group.holdfast(&["status", "-o", "json", "--timeout", "30s"]).expect(0).json();
-            let replicas = status["replicas"].as_array().expect("a list");
-            let mut bridges = replicas.iter().map(|replica| &replica["kubernetes"]);
-            if let Some(bridge) = bridges.find(|bridge| bridge["phase"] == "working" && wanted(bridge)) {
-                return bridge.clone();
-            }
-            assert!(Instant::now() < deadline, "the bridge does not come to say {what}: {status:#}");
-            tokio::time::sleep(PAUSE).await;
-        }
-    }
-
     /// Changes the status of an IPPool as another writer, and waits until it is put right.
     async fn edited_and_put_right(&self, name: &str, edit: &Value, times: u64) {
         let right = self.api.get(Kind::IpPool, "", name).await.expect("is there")["status"].clone();
