@@ -148,6 +148,12 @@ impl Scene {
         }
     }
 
+    /// How often a bridge of a replica that runs came into office. What it counts, remembers of objects and is about to
+    /// tell ends with its office.
+    pub fn offices(&mut self) -> usize {
+        self.log().iter().filter(|line| line.contains("the bridge is in office")).count()
+    }
+
     /// What a replica that runs has logged so far, of all of them.
     pub fn log(&mut self) -> Vec<String> {
         self.group.replicas.iter_mut().flatten().flat_map(|replica| replica.said().to_vec()).collect()
