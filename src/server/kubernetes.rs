@@ -1,13 +1,14 @@
 //! What a replica tells of the bridge beside it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdfast_api::v1;
 use holdfast_bridge::bridge::Mode;
 use holdfast_bridge::bridge::key::Key;
-use holdfast_bridge::bridge::report::{Phase, Report};
+use holdfast_bridge::bridge::report::{Phase, Report, Watch};
+use holdfast_bridge::objects::Kind;
 use holdfast_statemachine::row::AdoptionRow;
+use jiff::Timestamp;
 
 /// The most objects that a list of problems names.
 const LISTED_MAX: usize = 100;
@@ -26,7 +27,7 @@ impl Kubernetes {
     pub fn status(&self, adoption: Option<&AdoptionRow>) -> v1::KubernetesStatus {
         let state = self.report.state();
         let (last_error_at_ms, last_error) = match state.last_error {
-            Some((at, why)) => (u64::try_from(at.as_millisecond()).unwrap_or(0), why),
+            Some((at, why)) => (millis(at), why),
             None => (0, String::new()),
         };
         v1::KubernetesStatus {
@@ -41,17 +42,33 @@ impl Kubernetes {
             repairs: state.repairs,
             events: state.events,
             events_dropped: state.events_dropped,
-            contested: problems(&state.contested),
-            refused: problems(&state.refused),
+            contested: state.contested.iter().take(LISTED_MAX).map(problem).collect(),
+            refused: state.refused.iter().take(LISTED_MAX).map(problem).collect(),
             conflicts: adoption.into_iter().flat_map(|row| &row.conflicts).map(ToString::to_string).collect(),
             conflicts_total: adoption.map_or(0, |row| row.conflicts_total),
+            passed_over: state.passed_over.listed.iter().map(|(key, why)| problem((key, why))).collect(),
+            passed_over_total: state.passed_over.total,
+            // (A watch that ends with its office may still have told.)
+            watches: state.watches.iter().filter(|_| state.phase != Phase::Following).map(watch).collect(),
         }
     }
 }
 
-fn problems(of: &BTreeMap<Key, String>) -> Vec<v1::ObjectProblem> {
-    let problem = |(key, why): (&Key, &String)| v1::ObjectProblem { object: key.to_string(), why: why.clone() };
-    of.iter().take(LISTED_MAX).map(problem).collect()
+fn problem((key, why): (&Key, &String)) -> v1::ObjectProblem {
+    v1::ObjectProblem { object: key.to_string(), why: why.clone() }
+}
+
+fn watch((kind, watch): (&Kind, &Watch)) -> v1::WatchStatus {
+    v1::WatchStatus {
+        kind: kind.name().to_owned(),
+        up: watch.down.is_none(),
+        since_ms: millis(watch.since),
+        error: watch.down.clone().unwrap_or_default(),
+    }
+}
+
+fn millis(at: Timestamp) -> u64 {
+    u64::try_from(at.as_millisecond()).unwrap_or(0)
 }
 
 fn phase(phase: Phase) -> &'static str {

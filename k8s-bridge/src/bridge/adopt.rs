@@ -24,7 +24,7 @@ use super::mirror::addresses::chosen_by_us;
 use super::modes::Unfit;
 use super::office::Office;
 use super::recorder::Telling;
-use super::report::Phase;
+use super::report::{PassedOver, Phase};
 use super::services;
 use super::watched::Live;
 use crate::ledger::{Ledger, Unproposed};
@@ -67,7 +67,8 @@ pub async fn begin<L: Ledger>(office: &Office<L>) -> Result<bool, Stopped> {
 pub async fn adopt<L: Ledger>(office: &Arc<Office<L>>) -> Result<(), Deposed> {
     office.report.change(|state| state.phase = Phase::Adopting);
     declare(office).await?;
-    let (mut items, claims) = pool_entries(office);
+    let mut passed_over = PassedOver::default();
+    let (mut items, claims) = pool_entries(office, &mut passed_over);
     if office.options.mode == Mode::Standalone {
         let others = running_pods(office, items.iter().chain(&claims));
         items.extend(others);
@@ -89,12 +90,15 @@ pub async fn adopt<L: Ledger>(office: &Arc<Office<L>>) -> Result<(), Deposed> {
                 pieces.push_front(piece);
             }
             Some(why) => {
-                warn!(item = ?piece, why, "not adopted");
-                office.report.failed(&why);
+                for item in &piece {
+                    pass_over(office, item_object(item), format!("{why}: {item:?}"), &mut passed_over);
+                }
             }
         }
     }
     propose(office, Adopt::End).await?;
+    // Whoever is deposed before this does not know what the adoption came to: its successor adopts anew.
+    office.report.change(|state| state.passed_over = passed_over);
     let conflicts = office.ledger.read(|ledger| ledger.tables().adoption().map_or(0, |row| row.conflicts_total));
     info!(conflicts, "adopted");
     Ok(())
@@ -160,6 +164,23 @@ fn tell<L: Ledger>(office: &Office<L>, note: &Note) {
     office.recorder.tell(Telling { about, uid, warning: true, reason: "AdoptConflict", note: conflict.to_string() });
 }
 
+/// Something that the API says of this object is not adopted: it is nobody's who is there.
+fn pass_over<L: Ledger>(office: &Office<L>, about: Key, why: String, passed_over: &mut PassedOver) {
+    let note = format!("passed over: {why}");
+    warn!(object = %about, "{note}");
+    let uid = office.cache.get(&about).map(|live| live.uid.clone()).unwrap_or_default();
+    office.recorder.tell(Telling { about: about.clone(), uid, warning: true, reason: "NotAdopted", note });
+    passed_over.add(about, why);
+}
+
+/// The object that says what an item says.
+fn item_object(item: &AdoptItem) -> Key {
+    match item {
+        AdoptItem::Address { pool, .. } => Key::pool(pool),
+        AdoptItem::Egress { put, .. } => Key::cluster(Kind::Egress, put.name.clone()),
+    }
+}
+
 /// The object that a conflict is told of: the claimant if it is one that people look at, else the pool.
 fn about(conflict: &Conflict) -> Key {
     match &conflict.claimed_by {
@@ -212,7 +233,7 @@ pub(super) struct EntryStatefulSet {
 
 /// The entries of all IPPools whose owners are there: those of addresses that their Pods run with, by the Pods' own
 /// status; and all others, of Pods first.
-fn pool_entries<L: Ledger>(office: &Office<L>) -> (Vec<AdoptItem>, Vec<AdoptItem>) {
+fn pool_entries<L: Ledger>(office: &Office<L>, passed_over: &mut PassedOver) -> (Vec<AdoptItem>, Vec<AdoptItem>) {
     let mut used = Vec::new();
     let mut of_pods = Vec::new();
     let mut reserved = Vec::new();
@@ -235,13 +256,7 @@ fn pool_entries<L: Ledger>(office: &Office<L>) -> (Vec<AdoptItem>, Vec<AdoptItem
                         false => reserved.push(item),
                     }
                 }
-                Err(why) => {
-                    let note = format!("an entry of status.ipAddresses is passed over: {why}: {value}");
-                    warn!(object = %key, "{note}");
-                    let uid = live.uid.clone();
-                    let telling = Telling { about: key.clone(), uid, warning: true, reason: "NotAdopted", note };
-                    office.recorder.tell(telling);
-                }
+                Err(why) => pass_over(office, key.clone(), format!("status.ipAddresses: {why}: {value}"), passed_over),
             }
         }
     }

@@ -5,14 +5,18 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures::StreamExt;
-use kube::Resource;
+use http::Request;
+use kube::client::Body;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Config, Event, watcher};
+use kube::{Client, Resource};
 use tokio::sync::watch;
+use tower::service_fn;
 
 use super::backoff::Pauses;
 use super::key::Key;
 use super::office::Office;
+use super::requests;
 use super::watched::{Live, Watchable, Watched};
 use crate::ledger::Ledger;
 use crate::objects::{Kind, Object};
@@ -29,8 +33,9 @@ where
     Watched<T>: Resource<DynamicType = ()>,
     L: Ledger,
 {
+    office.report.watch_is_down(T::KIND, &"not listed yet");
     let config = Config::default().page_size(PAGE);
-    let events = watcher(Watched::<T>::api(office.client.clone()), config).filter(|event| {
+    let events = watcher(Watched::<T>::api(client(&office, T::KIND)), config).filter(|event| {
         // A version that is forgotten is no failure: what is there is listed, at once.
         let expired = matches!(event, Err(watcher::Error::WatchError(status)) if status.code == 410);
         std::future::ready(!expired)
@@ -65,11 +70,42 @@ where
             }
             // The watcher tries again, slower each time.
             Err(error) => {
-                tracing::warn!(kind = T::KIND.name(), %error, "the Kubernetes API is not followed");
-                office.report.failed(&format_args!("{}: {error}", T::KIND.name()));
+                let why = why(&error);
+                tracing::warn!(kind = T::KIND.name(), error = why, "the Kubernetes API is not followed");
+                office.report.failed(&format_args!("{}: {why}", T::KIND.name()));
+                office.report.watch_is_down(T::KIND, &why);
             }
         }
     }
+}
+
+fn why(error: &watcher::Error) -> String {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => requests::why(error),
+        watcher::Error::WatchError(status) => requests::why(&kube::Error::Api(status.clone())),
+        watcher::Error::NoResourceVersion => error.to_string(),
+    }
+}
+
+/// The office's client, which tells that a watch of this kind is up when the API server takes one up. A watcher does not:
+/// where one goes on and nothing has changed, it shows nothing.
+fn client<L: Ledger>(office: &Arc<Office<L>>, kind: Kind) -> Client {
+    let namespace = office.client.default_namespace().to_owned();
+    let office = office.clone();
+    let send = move |request: Request<Body>| {
+        let office = office.clone();
+        async move {
+            let is_watch = request.uri().query().is_some_and(|query| query.split('&').any(|it| it == "watch=true"));
+            let answer = office.client.send(request).await?;
+            if is_watch && answer.status().is_success() {
+                office.report.watch_is_up(kind);
+            }
+            Ok::<_, kube::Error>(answer)
+        }
+    };
+    Client::new(service_fn(send), namespace)
 }
 
 fn seen<T: Watchable, L: Ledger>(office: &Office<L>, object: &Watched<T>) {

@@ -94,6 +94,7 @@ pub async fn run<L: Ledger>(ledger: L, client: Client, options: Options, report:
             report.change(|state| {
                 let kept = std::mem::take(state);
                 state.last_error = kept.last_error;
+                state.passed_over = kept.passed_over;
             });
             info!(term, "the bridge is out of office");
             match ended {

@@ -13,6 +13,7 @@ use super::scene::{
     reserved, run_of, set, set_up,
 };
 use super::{Addresses, Kubelet};
+use crate::fixtures::Group;
 
 /// An entry of a Pod outside of reservations.
 fn of_pod(address: &str, namespace: &str, pod: &str) -> Value {
@@ -230,12 +231,33 @@ fn holder<'a>(rows: &'a Rows, address: &str) -> &'a Held {
     &rows.grants[&address.parse::<IpAddr>().expect("an address")].held
 }
 
+/// What each replica's bridge tells of itself, by the replica's name.
+fn bridges(scene: &Scene) -> BTreeMap<String, Value> {
+    let status = scene.group.holdfast(&["status", "-o", "json"]).expect(0).json();
+    let replicas = status["replicas"].as_array().expect("replicas").iter();
+    let bridges: BTreeMap<String, Value> =
+        replicas.map(|it| (it["name"].as_str().expect("a name").to_owned(), it["kubernetes"].clone())).collect();
+    assert_eq!(bridges.len(), 3, "{status:#?}");
+    bridges
+}
+
+/// What was passed over, as the one replica tells that adopted; and which that is.
+fn passed_over(scene: &Scene) -> (String, Vec<(String, String)>) {
+    let bridges = bridges(scene);
+    let mut telling = bridges.iter().filter(|(_, bridge)| bridge["passedOver"] != json!([]));
+    let (name, bridge) = telling.next().unwrap_or_else(|| panic!("{bridges:#?}"));
+    assert!(telling.next().is_none(), "{bridges:#?}");
+    let listed = bridge["passedOver"].as_array().expect("a list").iter();
+    let text = |value: &Value| value.as_str().expect("text").to_owned();
+    let listed: Vec<_> = listed.map(|it| (text(&it["object"]), text(&it["why"]))).collect();
+    assert_eq!(bridge["passedOverTotal"], listed.len());
+    (name.clone(), listed)
+}
+
 /// The conflicts that each replica tells of.
 fn conflicts(scene: &Scene) -> Vec<String> {
-    let status = scene.group.holdfast(&["status", "-o", "json"]).expect(0).json();
-    let replicas = status["replicas"].as_array().expect("replicas").clone();
-    let told: Vec<&Value> = replicas.iter().map(|replica| &replica["kubernetes"]).collect();
-    assert!(told.len() == 3 && told.iter().all(|it| it["conflicts"] == told[0]["conflicts"]), "{status:#?}");
+    let told: Vec<Value> = bridges(scene).into_values().collect();
+    assert!(told.iter().all(|it| it["conflicts"] == told[0]["conflicts"]), "{told:#?}");
     let conflicts: Vec<String> = serde_json::from_value(told[0]["conflicts"].clone()).expect("texts");
     assert_eq!(told[0]["conflictsTotal"], conflicts.len());
     conflicts
@@ -365,6 +387,7 @@ async fn leave_contradictions(stage: &Stage, space: &str) {
             reserved("10.9.0.11", space, "web", 1),
             of_ordinal("10.9.0.15", space, "gone", 0),
             reserved("10.9.0.300", space, "web", 1),
+            json!({"ipAddress": "10.9.0.16", "owner": {"name": ""}}),
         ])
         .await;
     // Antrea lets pools overlap; here the first one gives what is in both.
@@ -418,7 +441,8 @@ async fn contradictions_are_told_one_by_one_and_take_nothing_from_a_running_pod(
     for (name, address) in [("second", "1.1.1.1 "), ("third", "1.1.1.2 "), ("fourth", "1.1.1.1 ")] {
         told(&scene, Kind::Egress, name, "AdoptConflict", &[address]).await;
     }
-    told(&scene, Kind::IpPool, "pods", "NotAdopted", &["10.9.0.15", "10.9.0.300"]).await;
+    let nobodys = ["10.9.0.15", "10.9.0.16", "10.9.0.300"];
+    told(&scene, Kind::IpPool, "pods", "NotAdopted", &nobodys).await;
     let listed = conflicts(&scene);
     assert_eq!(listed.len(), 9, "{listed:#?}");
     let log = scene.log();
@@ -426,9 +450,10 @@ async fn contradictions_are_told_one_by_one_and_take_nothing_from_a_running_pod(
     for conflict in &listed {
         assert_eq!(warned(conflict), 1, "{conflict}: {log:#?}");
     }
-    for passed_over in ["10.9.0.15", "10.9.0.300"] {
-        assert_eq!(warned(passed_over), 1, "{passed_over}: {log:#?}");
+    for address in nobodys {
+        assert_eq!(warned(address), 1, "{address}: {log:#?}");
     }
+    tells_what_nobody_has(&mut scene, nobodys, &listed).await;
 
     // Every address that is left is given; those of running Pods are not.
     let _kubelet = Kubelet::of_scenes(scene.api.client.clone(), Addresses::Reserved);
@@ -442,6 +467,46 @@ async fn contradictions_are_told_one_by_one_and_take_nothing_from_a_running_pod(
     assert_eq!(world.pools["pods"]["status"]["usage"]["free"], 0);
     no_address_twice(&scene.api).await;
     scene.end().await;
+}
+
+/// What was passed over is told beside the conflicts, by whoever adopted, and for as long as its process runs; the
+/// conflicts by all, for ever.
+async fn tells_what_nobody_has(scene: &mut Scene, addresses: [&str; 3], conflicts_told: &[String]) {
+    let (adopter, listed) = passed_over(scene);
+    assert_eq!(listed.len(), addresses.len(), "{listed:#?}");
+    for address in addresses {
+        let of: Vec<_> =
+            listed.iter().filter(|(object, why)| object == "IPPool pods" && why.contains(address)).collect();
+        assert_eq!(of.len(), 1, "{address}: {listed:#?}");
+        assert!(
+            !conflicts_told.iter().any(|conflict| conflict.contains(&format!("{address} "))),
+            "{conflicts_told:#?}"
+        );
+    }
+    let in_text = |scene: &Scene| {
+        let text = scene.group.holdfast(&["status"]).expect(0).out;
+        let line = |(object, why): &(String, String)| format!("  passed over on the first start: {object}: {why}");
+        let told = |wanted: &String| text.lines().filter(|line| *line == wanted.as_str()).count();
+        assert!(listed.iter().all(|it| told(&line(it)) == 1), "{text}");
+        let conflict = |conflict: &String| format!("  conflict on the first start: {conflict}");
+        assert!(conflicts_told.iter().all(|it| told(&conflict(it)) == 1), "{text}");
+    };
+    in_text(scene);
+    let at = (0..3).find(|at| Group::name(*at) == adopter).expect("a replica");
+    if scene.leader().await == at {
+        scene.group.holdfast(&["leader", "transfer"]).expect(0);
+    }
+    scene.leader_but(Some(at)).await;
+    scene.seen().await;
+    assert_eq!(passed_over(scene), (adopter, listed.clone()));
+    in_text(scene);
+    scene.group.kill(at);
+    scene.group.start_replica(at);
+    scene.leader().await;
+    scene.seen().await;
+    assert_eq!(conflicts(scene), conflicts_told);
+    let told: Vec<_> = bridges(scene).into_values().map(|bridge| bridge["passedOver"].clone()).collect();
+    assert_eq!(told, vec![json!([]); 3]);
 }
 
 /// Each running Pod has the address that it ran with, and the Egresses what nobody had before them.

@@ -2,13 +2,48 @@
 
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 
-use super::scene::{Kind, PATIENCE, PAUSE, Scene, egress, external_pool, node, pool, range, run_of, set};
+use super::scene::{Kind, PATIENCE, PAUSE, Scene, Stage, egress, external_pool, node, pool, range, run_of, set};
 use super::{Addresses, Kubelet};
 
 /// How long the API server is away: as long as the longest pause between two attempts.
 const AWAY: Duration = Duration::from_secs(30);
+
+/// How often the bridge listed anything.
+fn listed(scene: &Scene) -> usize {
+    scene.asked().iter().filter(|event| event["verb"] == "list").count()
+}
+
+/// The kinds that are followed.
+const FOLLOWED: [&str; 7] = ["Namespace", "IPPool", "ExternalIPPool", "Node", "Pod", "StatefulSet", "Egress"];
+
+impl Scene {
+    /// Waits until the watches of all kinds are up, or all are down: each tells since when, after this time, and why it
+    /// is down; people read only of those that are. The status as they read it.
+    async fn watches(&self, up: bool, after: Timestamp) -> String {
+        let all = |bridge: &Value| bridge["watches"].as_array().expect("a list").iter().all(|watch| watch["up"] == up);
+        let bridge = self.bridge(&format!("that it is {up} of all watches that they are up"), all).await;
+        let watches = bridge["watches"].as_array().expect("a list");
+        let kinds: Vec<_> = watches.iter().map(|watch| watch["kind"].as_str().expect("text")).collect();
+        assert_eq!(kinds, FOLLOWED);
+        for watch in watches {
+            let since: Timestamp = watch["since"].as_str().expect("text").parse().expect("a time");
+            assert!(since >= after && since <= Timestamp::now(), "{after}: {watch}");
+            assert_eq!(watch["error"].as_str().is_some_and(|error| error.len() > 10), !up, "{watch}");
+        }
+        let text = self.group.holdfast(&["status"]).expect(0).out;
+        let down: Vec<_> = text.lines().filter(|line| line.starts_with("  not followed: ")).collect();
+        assert_eq!(down.len(), usize::from(!up), "{text}");
+        let told = |kind: &&str| text.contains(&format!(" {kind} since "));
+        assert!(up || FOLLOWED.iter().all(told), "{text}");
+        text
+    }
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_api_server_that_was_away_forgot_its_past_and_takes_another_token() {
@@ -26,9 +61,11 @@ async fn an_api_server_that_was_away_forgot_its_past_and_takes_another_token() {
         scene.used("outage", used, 21).await;
     }
     let before = scene.settled().await;
+    scene.watches(true, Timestamp::UNIX_EPOCH).await;
     let processes: Vec<_> = scene.group.replicas.iter().flatten().map(crate::fixtures::Process::id).collect();
     drop(kubelet);
     scene.rotate_token().await;
+    let stopped = Timestamp::now();
     scene.control_plane().stop_api_server();
     scene.control_plane().compact_etcd();
     // The ledger goes on without it.
@@ -36,6 +73,8 @@ async fn an_api_server_that_was_away_forgot_its_past_and_takes_another_token() {
     let carries = &before.rows.placements.values().next().expect("the Egress is placed").node;
     scene.group.holdfast(&["drain", carries]).expect(0);
     tokio::time::sleep(AWAY).await;
+    scene.watches(false, stopped).await;
+    let started = Timestamp::now();
     scene.control_plane().start_api_server();
     // It changes before anybody has looked again, and the past is forgotten once more.
     scene.api.delete(Kind::StatefulSet, &space, "goes").await;
@@ -58,7 +97,7 @@ async fn an_api_server_that_was_away_forgot_its_past_and_takes_another_token() {
     assert!(nodes.iter().all(|node| node.is_some_and(|node| !node.is_empty() && node != carries)), "{nodes:?}");
     let after: Vec<_> = scene.group.replicas.iter().flatten().map(crate::fixtures::Process::id).collect();
     assert_eq!(after, processes, "none was started anew");
-    let status = scene.group.holdfast(&["status"]).expect(0).out;
+    let status = scene.watches(true, started).await;
     assert!(status.contains("last error"), "{status}");
     scene.end().await;
 }
@@ -82,7 +121,6 @@ async fn a_quiet_cluster_is_not_written_to() {
     scene.settled().await;
     let index = scene.rows().await.index;
     let before = scene.writes().len();
-    let listed = |scene: &Scene| scene.asked().iter().filter(|event| event["verb"] == "list").count();
     let lists = listed(&scene);
     // Something else changes, so that no watch of the bridge's is at the newest version, and can go on from there.
     scene.api.create(Kind::Secret, &json!({"metadata": {"name": "changes", "namespace": space}})).await;
@@ -104,5 +142,72 @@ async fn a_quiet_cluster_is_not_written_to() {
     let brief: Vec<_> = writes.iter().map(|it| format!("{} {}", it["verb"], it["requestURI"])).collect();
     assert_eq!(brief, Vec::<String>::new());
     assert!(scene.rows().await.index > index);
+    scene.end().await;
+}
+
+/// A way to the API server that can be cut.
+struct Way {
+    /// Here it begins.
+    from: String,
+    /// Here it leads.
+    to: String,
+    /// Whoever passes bytes on, until this is dropped.
+    open: Option<JoinSet<()>>,
+}
+
+impl Way {
+    /// The kubeconfig of the stage leads this way from now on. It is not open yet.
+    fn of(stage: &Stage) -> Way {
+        let text = std::fs::read_to_string(stage.kubeconfig()).expect("is there");
+        let mut config: Value = serde_json::from_str(&text).expect("is JSON");
+        let server = &mut config["clusters"][0]["cluster"]["server"];
+        let to = server.as_str().and_then(|url| url.strip_prefix("https://")).expect("a URL").to_owned();
+        // The same host, so that the API server's certificate is right for it.
+        let from = format!("{}:7690", to.rsplit_once(':').expect("a port").0);
+        *server = format!("https://{from}").into();
+        std::fs::write(stage.kubeconfig(), config.to_string()).expect("writes");
+        Way { from, to, open: None }
+    }
+
+    async fn open(&mut self) {
+        let listener = TcpListener::bind(&self.from).await.expect("nobody else is there");
+        let to = self.to.clone();
+        let mut passing = JoinSet::new();
+        passing.spawn(async move {
+            let mut each = JoinSet::new();
+            while let Ok((mut here, _)) = listener.accept().await {
+                let mut there = TcpStream::connect(&to).await.expect("it listens");
+                each.spawn(async move { drop(copy_bidirectional(&mut here, &mut there).await) });
+            }
+        });
+        self.open = Some(passing);
+    }
+
+    /// Whoever is on the way is cut off, and nobody comes in.
+    async fn cut(&mut self) {
+        self.open.take().expect("it is open").shutdown().await;
+    }
+}
+
+/// An API server that was there all the time goes on with a watch from where it ended. If nothing has changed it shows
+/// nothing: what says that the watch is up is that it was taken up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_that_goes_on_is_up_though_nothing_changes_and_nothing_is_listed() {
+    let Some(stage) = Stage::empty().await else { return };
+    let mut way = Way::of(&stage);
+    way.open().await;
+    let scene = stage.play(&[]);
+    scene.seen().await;
+    scene.watches(true, Timestamp::UNIX_EPOCH).await;
+    let lists = listed(&scene);
+    assert_eq!(lists, FOLLOWED.len() + 1, "and the Services");
+    let cut = Timestamp::now();
+    way.cut().await;
+    let status = scene.watches(false, cut).await;
+    assert!(status.contains("refused"), "{status}");
+    let opened = Timestamp::now();
+    way.open().await;
+    scene.watches(true, opened).await;
+    assert_eq!(listed(&scene), lists);
     scene.end().await;
 }

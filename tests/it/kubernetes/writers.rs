@@ -1,7 +1,6 @@
 //! What the bridge writes, beside others who write the same objects: no more than its rights, and nothing where nothing
 //! changed.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -15,8 +14,8 @@ use holdfast_bridge::objects;
 use serde_json::{Value, json};
 
 use super::scene::{
-    Kind, PATIENCE, PAUSE, Recorder, Rows, Scene, Stage, cidr, egress, external_pool, node, now, pool, range, ready,
-    run_of, set,
+    Kind, PATIENCE, PAUSE, Recorder, Scene, Stage, cidr, egress, external_pool, node, now, pool, range, ready, run_of,
+    set,
 };
 use super::{Addresses, Kubelet};
 
@@ -24,21 +23,6 @@ use super::{Addresses, Kubelet};
 const INTRUDER: &str = "intruder";
 
 impl Scene {
-    /// Waits until the bridge that is at work says this of itself.
-    async fn bridge(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let status = self.group.holdfast(&["status", "-o", "json", "--timeout", "30s"]).expect(0).json();
-            let replicas = status["replicas"].as_array().expect("a list");
-            let mut bridges = replicas.iter().map(|replica| &replica["kubernetes"]);
-            if let Some(bridge) = bridges.find(|bridge| bridge["phase"] == "working" && wanted(bridge)) {
-                return bridge.clone();
-            }
-            assert!(Instant::now() < deadline, "the bridge does not come to say {what}: {status:#}");
-            tokio::time::sleep(PAUSE).await;
-        }
-    }
-
     /// Changes the status of an IPPool as another writer, and waits until it is put right.
     async fn edited_and_put_right(&self, name: &str, edit: &Value, times: u64) {
         let right = self.api.get(Kind::IpPool, "", name).await.expect("is there")["status"].clone();
@@ -66,99 +50,6 @@ async fn after(second: &str) {
     while now().as_str() <= second {
         tokio::time::sleep(PAUSE).await;
     }
-}
-
-/// Group, resource with subresource, verb.
-type Right = (String, String, String);
-
-/// What `deploy/rbac.yaml` grants.
-fn granted() -> BTreeSet<Right> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/rbac.yaml");
-    let text = std::fs::read_to_string(path).expect("is there");
-    let objects: Vec<Value> = serde_saphyr::from_multiple(&text).expect("is YAML");
-    let roles = objects.iter().filter(|object| object["kind"] == "ClusterRole");
-    let mut rights = BTreeSet::new();
-    for rule in roles.flat_map(|role| role["rules"].as_array().expect("rules")) {
-        let each = |field: &str| -> Vec<String> {
-            let texts = rule[field].as_array().unwrap_or_else(|| panic!("{field} of {rule}"));
-            texts.iter().map(|text| text.as_str().expect("text").to_owned()).collect()
-        };
-        for group in each("apiGroups") {
-            for resource in each("resources") {
-                rights.extend(each("verbs").into_iter().map(|verb| (group.clone(), resource.clone(), verb)));
-            }
-        }
-    }
-    rights
-}
-
-/// What was used of it.
-fn right(asked: &Value) -> Right {
-    let of = &asked["objectRef"];
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let resource = match (of["resource"].as_str(), of["subresource"].as_str()) {
-        (None, _) => text(&asked["requestURI"]),
-        (Some(resource), None) => resource.to_owned(),
-        (Some(resource), Some(subresource)) => format!("{resource}/{subresource}"),
-    };
-    (text(&of["apiGroup"]), resource, text(&asked["verb"]))
-}
-
-/// One object of each kind, all named `gone`, and what is held for them; no kubelet, so that Pods go at once.
-async fn one_of_each(scene: &Scene, space: &str) {
-    scene.api.create(Kind::Node, &node("gone")).await;
-    scene.api.create(Kind::IpPool, &pool("gone", &[range("10.2.2.100", "10.2.2.110")], "10.2.2.1", 24)).await;
-    scene.api.create(Kind::ExternalIpPool, &external_pool("gone", &[range("192.0.2.10", "192.0.2.20")])).await;
-    scene.api.create(Kind::StatefulSet, &set(space, "gone", 1, "gone")).await;
-    scene.api.create(Kind::Egress, &egress("gone", &json!({"externalIPPool": "gone"}))).await;
-    let has_pod = |rows: &Rows| rows.ordinals.values().any(|row| row.pod.is_some());
-    scene.ledger("a Pod", has_pod).await;
-    scene.settled().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_rights_used_are_the_rights_granted() {
-    let Some(mut scene) = Scene::start().await else { return };
-    let space = scene.namespace("rights").await;
-    one_of_each(&scene, &space).await;
-    // Told twice, and counted.
-    for times in 1..=2 {
-        scene.edited_and_put_right("gone", &json!({"usage": {"used": 7}}), times).await;
-    }
-    let deadline = Instant::now() + PATIENCE;
-    while scene.events(Kind::IpPool, "gone", "StatusRestored").await.iter().all(|it| it["series"]["count"] != 2) {
-        assert!(Instant::now() < deadline, "a repeat is not counted");
-        tokio::time::sleep(PAUSE).await;
-    }
-    // They go while nobody looks: each is asked for.
-    for replica in 0..3 {
-        scene.group.kill(replica);
-    }
-    scene.api.delete(Kind::StatefulSet, &space, "gone").await;
-    scene.api.until(Kind::Pod, &space, "gone-0", "an end", |it| it.is_none()).await;
-    for kind in [Kind::Egress, Kind::IpPool, Kind::ExternalIpPool, Kind::Node] {
-        scene.api.delete(kind, "", "gone").await;
-    }
-    for replica in 0..3 {
-        scene.group.start_replica(replica);
-    }
-    scene.leader().await;
-    let released = |rows: &Rows| {
-        rows.grants.is_empty()
-            && rows.pools.is_empty()
-            && rows.reservations.is_empty()
-            && rows.egresses.is_empty()
-            && rows.nodes.is_empty()
-    };
-    scene.ledger("nothing", released).await;
-    scene.seen().await;
-    let used: BTreeSet<Right> = scene.asked().iter().map(right).collect();
-    let granted = granted();
-    let unused: Vec<_> = granted.difference(&used).collect();
-    let beyond: Vec<_> = used.difference(&granted).collect();
-    assert!(unused.is_empty() && beyond.is_empty(), "granted, not used: {unused:#?}; used, not granted: {beyond:#?}");
-    // Ends with nothing that was forbidden.
-    scene.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

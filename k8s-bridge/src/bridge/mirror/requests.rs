@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::bridge::key::Key;
-use crate::bridge::requests::PATIENCE;
+use crate::bridge::requests::{PATIENCE, why};
 use crate::bridge::watched::{Egresses, ExternalIpPools, IpPools, Live, Watchable, Watched};
 use crate::objects::Kind;
 
@@ -111,7 +111,7 @@ fn meaning(error: &kube::Error) -> Failure {
         }
         let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
         let after = (seconds > 0).then(|| Duration::from_secs(seconds.into()));
-        return Failure::Again(after, format!("{} {}: {}", status.code, status.reason, status.message));
+        return Failure::Again(after, why(error));
     }
-    Failure::Again(None, error.to_string())
+    Failure::Again(None, why(error))
 }

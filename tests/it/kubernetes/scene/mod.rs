@@ -134,6 +134,27 @@ impl Scene {
         self.stage.curtain().await;
     }
 
+    /// Waits until the bridge that is at work says this of itself.
+    pub async fn bridge(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let status = self.group.holdfast(&["status", "-o", "json", "--timeout", "30s"]).expect(0).json();
+            let replicas = status["replicas"].as_array().expect("a list");
+            let mut bridges = replicas.iter().map(|replica| &replica["kubernetes"]);
+            if let Some(bridge) = bridges.find(|bridge| bridge["phase"] == "working" && wanted(bridge)) {
+                return bridge.clone();
+            }
+            assert!(Instant::now() < deadline, "the bridge does not come to say {what}: {status:#}");
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// How often a bridge of a replica that runs came into office. What it counts, remembers of objects and is about to
+    /// tell ends with its office.
+    pub fn offices(&mut self) -> usize {
+        self.log().iter().filter(|line| line.contains("the bridge is in office")).count()
+    }
+
     /// What a replica that runs has logged so far, of all of them.
     pub fn log(&mut self) -> Vec<String> {
         self.group.replicas.iter_mut().flatten().flat_map(|replica| replica.said().to_vec()).collect()

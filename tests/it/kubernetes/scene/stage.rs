@@ -65,6 +65,11 @@ impl Stage {
         if self.beside_antrea { "--kubernetes=antrea" } else { "--kubernetes" }
     }
 
+    /// Whether Antrea's controller and agents write the same objects.
+    pub fn is_beside_antrea(&self) -> bool {
+        self.beside_antrea
+    }
+
     /// Three replicas begin to follow it.
     pub fn play(self, options: &[&str]) -> Scene {
         Scene::of(self, options)
@@ -130,34 +135,43 @@ impl Stage {
     }
 
     /// Makes one object of each kind that is followed, and waits until the bridge has answered to each: what was done
-    /// to objects of their kinds before was seen before. They are taken away again.
+    /// to objects of their kinds before was seen before. They are taken away again. (Beside Antrea nothing shows that a
+    /// Pod was seen.)
     pub async fn curtain(&self) {
         static CURTAINS: AtomicUsize = AtomicUsize::new(0);
         let name = format!("curtain-{}", CURTAINS.fetch_add(1, Ordering::Relaxed));
         let namespace = self.namespace("curtain").await;
-        // Documentation ranges: no test's own. A static Egress takes no room on any Node.
+        // Documentation ranges: no test's own.
         let only = [range("198.51.100.10", "198.51.100.10")];
         self.api.create(Kind::IpPool, &pool(&name, &only, "198.51.100.1", 24)).await;
-        let external = external_pool(&name, &[range("203.0.113.10", "203.0.113.10")]);
-        self.api.create(Kind::ExternalIpPool, &external).await;
-        self.api.create(Kind::Egress, &egress(&name, &json!({"egressIP": "203.0.113.11"}))).await;
-        self.api.create(Kind::StatefulSet, &set(&namespace, &name, 1, &name)).await;
-        let allocated = |it: Option<&Value>| {
-            it.is_some_and(|it| it.pointer("/status/ipAddresses/0/phase").is_some_and(|phase| phase == "Allocated"))
-        };
-        self.api.until(Kind::IpPool, "", &name, "the Pod's address", allocated).await;
-        for kind in [Kind::ExternalIpPool, Kind::Egress] {
-            let written = |it: Option<&Value>| it.is_some_and(|it| it["status"]["holdfast"].is_object());
-            self.api.until(kind, "", &name, "a status", written).await;
+        if !self.beside_antrea {
+            self.egress_curtain(&name).await;
         }
-        self.api.delete(Kind::Egress, "", &name).await;
+        self.api.create(Kind::StatefulSet, &set(&namespace, &name, 1, &name)).await;
+        let phase = if self.beside_antrea { "Reserved" } else { "Allocated" };
+        let has_phase = |it: Option<&Value>| {
+            it.is_some_and(|it| it.pointer("/status/ipAddresses/0/phase").is_some_and(|it| it == phase))
+        };
+        self.api.until(Kind::IpPool, "", &name, "the Pod's address", has_phase).await;
         self.api.delete(Kind::StatefulSet, &namespace, &name).await;
         // The garbage collector may pause for a minute after an API server that was away.
         let pod = format!("{name}-0");
         self.api.until_within(PATIENCE * 3, (Kind::Pod, &namespace, &pod), "no Pod", |it| it.is_none()).await;
         self.api.delete(Kind::IpPool, "", &name).await;
-        self.api.delete(Kind::ExternalIpPool, "", &name).await;
         self.api.delete(Kind::Namespace, "", &namespace).await;
+    }
+
+    /// The part of it that is not followed beside Antrea.
+    async fn egress_curtain(&self, name: &str) {
+        let external = external_pool(name, &[range("203.0.113.10", "203.0.113.10")]);
+        self.api.create(Kind::ExternalIpPool, &external).await;
+        // A static Egress takes no room on any Node.
+        self.api.create(Kind::Egress, &egress(name, &json!({"egressIP": "203.0.113.11"}))).await;
+        for kind in [Kind::ExternalIpPool, Kind::Egress] {
+            let written = |it: Option<&Value>| it.is_some_and(|it| it["status"]["holdfast"].is_object());
+            self.api.until(kind, "", name, "a status", written).await;
+            self.api.delete(kind, "", name).await;
+        }
     }
 }
 
@@ -193,6 +207,8 @@ pub fn namespace_of(object: &Value) -> &str {
 fn is_left(object: &Value) -> bool {
     match object["kind"].as_str() {
         Some("Namespace") => name_of(object).starts_with("scene-"),
+        // Those about objects without a namespace are in the default one, and would speak of a namesake.
+        Some("Event") => true,
         _ => namespace_of(object).is_empty() || namespace_of(object).starts_with("scene-"),
     }
 }
