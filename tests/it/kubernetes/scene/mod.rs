@@ -140,8 +140,10 @@ impl Scene {
         loop {
             let status = self.group.holdfast(&["status", "-o", "json", "--timeout", "30s"]).expect(0).json();
             let replicas = status["replicas"].as_array().expect("a list");
-            let mut bridges = replicas.iter().map(|replica| &replica["kubernetes"]);
-            if let Some(bridge) = bridges.find(|bridge| bridge["phase"] == "working" && wanted(bridge)) {
+            // One that leads no longer may not know it yet.
+            let working = replicas.iter().filter(|replica| replica["kubernetes"]["phase"] == "working");
+            let newest = working.max_by_key(|replica| replica["term"].as_u64());
+            if let Some(bridge) = newest.map(|replica| &replica["kubernetes"]).filter(|bridge| wanted(bridge)) {
                 return bridge.clone();
             }
             assert!(Instant::now() < deadline, "the bridge does not come to say {what}: {status:#}");
