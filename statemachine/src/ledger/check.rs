@@ -6,9 +6,11 @@ use std::net::IpAddr;
 
 use super::Ledger;
 use super::plan::wanted;
+use crate::Name;
 use crate::command::{Retention, StatefulSetId};
-use crate::row::{AdoptionRow, EgressItemRow, Holder, Key, PoolId};
-use crate::{Family, Name};
+use crate::row::{AdoptionRow, EgressItemRow, Holder, PoolId};
+#[cfg(debug_assertions)]
+use crate::{Family, Key};
 
 /// Something that must never be.
 #[derive(Clone, Debug, PartialEq, Eq)]
