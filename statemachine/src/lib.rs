@@ -29,7 +29,7 @@ pub use address::{Family, Range};
 pub use adopt::{Adopt, Conflict, Mode};
 pub use change::{Cause, Change, Event};
 pub use command::{Action, Command, Entry, Source};
-pub use ledger::{Applied, Ledger};
+pub use ledger::{Applied, Held, Ledger};
 pub use outcome::{Outcome, Rejection, Waiting};
 pub use row::{Key, PoolId, PoolKind, Row};
 pub use scheduler::Scheduler;

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_statemachine::command::ObjectId;
+use futures::future::join_all;
+use holdfast_statemachine::command::{ObjectId, StatefulSetId};
 use holdfast_statemachine::outcome::Note;
-use holdfast_statemachine::{Action, Name, Outcome, Rejection, Source};
+use holdfast_statemachine::{Action, Held, Name, Outcome, Rejection, Source};
 use jiff::Timestamp;
 use tracing::{debug, info, warn};
 
@@ -25,6 +26,8 @@ use crate::translate;
 
 /// Commands in one entry.
 const ENTRY: usize = 256;
+/// Commands whose Pods are asked for at the same time.
+const AT_ONCE: usize = 32;
 /// After this long a refused object is tried again: what it collided with may be gone.
 const AGAIN: Duration = Duration::from_secs(30);
 
@@ -36,6 +39,8 @@ pub struct Deposed;
 struct Asked {
     key: Key,
     live: Option<Arc<Live>>,
+    /// The version of what the cache had of it; `None`: nothing.
+    seen: Option<Name>,
     action: Action,
 }
 
@@ -55,10 +60,13 @@ pub async fn pass<L: Ledger>(office: &Arc<Office<L>>, keys: Vec<Key>) -> Result<
     let mut asked = Vec::new();
     let mut unproven = Vec::new();
     for key in keys {
-        match office.cache.get(&key) {
+        let cached = office.cache.get(&key);
+        let seen = version(cached.as_deref());
+        match cached {
+            Some(live) if is_behind(office, &key, &live) => unproven.push(key),
             Some(live) => match wanted(office, &key, &live) {
-                Wanted::Asks(action) => asked.push(Asked { key, live: Some(live), action }),
-                Wanted::Replaces(action) => asked.push(Asked { key, live: None, action }),
+                Wanted::Asks(action) => asked.push(Asked { key, live: Some(live), seen, action }),
+                Wanted::Replaces(action) => asked.push(Asked { key, live: None, seen, action }),
                 Wanted::Nothing => {}
             },
             None => match (key.object(), office.cache.take_deleted(&key)) {
@@ -68,7 +76,7 @@ pub async fn pass<L: Ledger>(office: &Arc<Office<L>>, keys: Vec<Key>) -> Result<
                     if recorded(office, &object).is_some_and(|recorded| recorded != uid) {
                         unproven.push(key.clone());
                     }
-                    asked.push(Asked { key, live: None, action: deletion(object, uid) });
+                    asked.push(Asked { key, live: None, seen, action: deletion(object, uid) });
                 }
                 (Some(_), None) => unproven.push(key),
                 (None, _) => {}
@@ -76,44 +84,82 @@ pub async fn pass<L: Ledger>(office: &Arc<Office<L>>, keys: Vec<Key>) -> Result<
         }
     }
     office.unproven.add_all(unproven);
-    let mut asked = bind_unseen(office, asked).await?;
     asked.sort_by_cached_key(order);
-    // Deletions by themselves: a ledger that takes no addresses for want of disk still takes them.
-    let deletions = asked.split_off(asked.partition_point(|asked| asked.live.is_some()));
-    for kind in [asked, deletions] {
-        let mut rest = kind.into_iter();
-        while rest.len() > 0 {
-            propose(office, rest.by_ref().take(ENTRY).collect()).await?;
+    // Deletions by themselves: a ledger that takes no addresses for want of disk still takes them. Kind by kind: what is
+    // at stake with one depends on what is decided of another.
+    let step = |asked: &Asked| (asked.live.is_some(), asked.key.kind);
+    let mut asked = asked.into_iter().peekable();
+    while let Some(first) = asked.next() {
+        let same = step(&first);
+        let mut of_step = vec![first];
+        while let Some(next) = asked.next_if(|next| step(next) == same) {
+            of_step.push(next);
         }
+        propose_all(office, of_step).await?;
     }
     Ok(())
 }
 
+fn version(live: Option<&Live>) -> Option<Name> {
+    live.map(|live| live.resource_version.clone())
+}
+
+/// Whether the ledger knows of a Pod of this name that the cache does not show yet.
+fn is_behind<L: Ledger>(office: &Office<L>, key: &Key, live: &Live) -> bool {
+    if key.kind != Kind::Pod {
+        return false;
+    }
+    let recorded = key.object().and_then(|object| recorded(office, &object));
+    let behind = recorded.is_some_and(|recorded| recorded != live.uid && office.ahead.is_told(key, &recorded));
+    if !behind {
+        office.ahead.forget(key);
+    }
+    behind
+}
+
+/// Proposes what is asked for: first that by which nobody can lose anything that he may have, unseen.
+async fn propose_all<L: Ledger>(office: &Arc<Office<L>>, asked: Vec<Asked>) -> Result<(), Deposed> {
+    let (careful, plain): (Vec<_>, Vec<_>) = asked.into_iter().partition(|asked| at_stake(office, asked).is_some());
+    let mut plain = plain.into_iter();
+    while plain.len() > 0 {
+        propose(office, plain.by_ref().take(ENTRY).collect()).await?;
+    }
+    let mut careful = careful.into_iter();
+    while careful.len() > 0 {
+        let asked = careful.by_ref().take(AT_ONCE).map(|asked| bind_unseen(office, asked));
+        let bound: Result<Vec<_>, Deposed> = join_all(asked).await.into_iter().collect();
+        // Whatever changed while its Pods were asked for is looked at anew.
+        let is_as_seen = |asked: &Asked| version(office.cache.get(&asked.key).as_deref()) == asked.seen;
+        let (same, other): (Vec<_>, Vec<_>) = bound?.into_iter().flatten().partition(is_as_seen);
+        office.decisions.add_all(other.into_iter().map(|asked| asked.key));
+        propose(office, same).await?;
+    }
+    Ok(())
+}
+
+/// What may be taken from Pods that nobody has seen.
+fn at_stake<L: Ledger>(office: &Office<L>, asked: &Asked) -> Option<(StatefulSetId, Held)> {
+    office.ledger.read(|ledger| {
+        let changes = !ledger.has(&Source::Kubernetes, &asked.action);
+        changes.then(|| ledger.at_stake(&asked.action)).flatten()
+    })
+}
+
 /// Binds Pods that are there, though nobody has seen them, before their addresses go. What would free addresses whose
 /// Pods cannot be asked for is left for later.
-async fn bind_unseen<L: Ledger>(office: &Arc<Office<L>>, asked: Vec<Asked>) -> Result<Vec<Asked>, Deposed> {
-    let mut known = Vec::new();
-    for asked in asked {
-        let at_stake = office.ledger.read(|ledger| {
-            let changes = !ledger.has(&Source::Kubernetes, &asked.action);
-            changes.then(|| ledger.unbound_and_unwanted(&asked.action)).flatten()
-        });
-        let Some((id, ordinals)) = at_stake else {
-            known.push(asked);
-            continue;
-        };
-        match unseen::bind(office, &id, ordinals).await {
-            Ok(()) => known.push(asked),
-            Err(Unknown::Deposed) => return Err(Deposed),
-            Err(Unknown::Again(why)) => {
-                warn!(object = %asked.key, why, "whether its Pods are gone is asked again");
-                office.report.failed(&why);
-                let delay = office.backoff.failed(&asked.key);
-                office.decisions.add_after(asked.key, delay);
-            }
+async fn bind_unseen<L: Ledger>(office: &Arc<Office<L>>, asked: Asked) -> Result<Option<Asked>, Deposed> {
+    let Some((id, held)) = at_stake(office, &asked) else { return Ok(Some(asked)) };
+    match unseen::bind(office, &id, held).await {
+        Ok(()) => Ok(Some(asked)),
+        Err(Unknown::Deposed) => Err(Deposed),
+        Err(Unknown::Again(why)) => {
+            warn!(object = %asked.key, why, "whether its Pods are gone is asked again");
+            office.report.failed(&why);
+            let delay = office.backoff.failed(&asked.key);
+            office.decisions.add_after(asked.key, delay);
+            Ok(None)
         }
     }
-    Ok(known)
 }
 
 /// The UID of what the ledger records of an object, if it came from here.
@@ -338,6 +384,7 @@ fn mirror<L: Ledger>(office: &Office<L>, key: &Key) {
 pub fn forget<L: Ledger>(office: &Office<L>, key: &Key) {
     office.refusals.set(key, None);
     office.misaddressed.forget(key);
+    office.ahead.forget(key);
     office.report.change(|state| {
         state.refused.remove(key);
         state.contested.remove(key);

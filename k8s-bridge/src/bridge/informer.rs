@@ -38,6 +38,9 @@ where
     let events = watcher(Watched::<T>::api(client(&office, T::KIND)), config).filter(|event| {
         // A version that is forgotten is no failure: what is there is listed, at once.
         let expired = matches!(event, Err(watcher::Error::WatchError(status)) if status.code == 410);
+        if expired {
+            office.report.watch_is_down(T::KIND, &"its version is forgotten: listed anew");
+        }
         std::future::ready(!expired)
     });
     let mut events = pin!(events.backoff(Pauses::default()));

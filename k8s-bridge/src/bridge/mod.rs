@@ -85,6 +85,7 @@ pub async fn run<L: Ledger>(ledger: L, client: Client, options: Options, report:
                 report: report.clone(),
                 refusals: Refusals::default(),
                 misaddressed: Told::default(),
+                ahead: Told::default(),
             });
             info!(term, "the bridge is in office");
             let ended = tokio::select! {

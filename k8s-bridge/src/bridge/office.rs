@@ -47,6 +47,8 @@ pub struct Office<L> {
     pub refusals: Refusals,
     /// Pods of which it was told that they run without their address.
     pub misaddressed: Told,
+    /// Pods that the ledger knows of, and the cache not yet.
+    pub ahead: Told,
 }
 
 impl<L: Ledger> Office<L> {

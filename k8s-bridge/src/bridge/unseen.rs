@@ -1,15 +1,15 @@
 //! Pods that no watch has shown yet. Each kind is watched by itself, and one watch may lag behind another: before
-//! addresses of a StatefulSet go that no Pod is bound to, the Pods that may run with them are asked for by name, and
-//! bound. What was not seen is no proof that it is not there.
+//! addresses of a StatefulSet go, the Pods that may run with them are asked for by name, and bound. What was not seen is
+//! no proof that it is not there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{StreamExt, stream};
-use holdfast_statemachine::command::StatefulSetId;
-use holdfast_statemachine::{Action, Rejection};
+use futures::{StreamExt, TryStreamExt, stream};
+use holdfast_statemachine::command::{Owner, StatefulSetId};
+use holdfast_statemachine::{Action, Held, Name, Rejection};
 use kube::Api;
 use tracing::info;
 
@@ -36,30 +36,27 @@ pub enum Unknown {
     Again(String),
 }
 
-/// Binds the Pods of these ordinals of a StatefulSet, where there are any. The ordinals hold these addresses.
-pub async fn bind<L: Ledger>(
-    office: &Arc<Office<L>>,
-    id: &StatefulSetId,
-    unbound: BTreeMap<u32, BTreeSet<IpAddr>>,
-) -> Result<(), Unknown> {
-    let asked = stream::iter(unbound).map(|(ordinal, held)| ask(office, id.clone(), ordinal, held));
-    let answers: Vec<_> = asked.buffered(AT_ONCE).collect().await;
-    let found: Result<Vec<_>, String> = answers.into_iter().filter_map(Result::transpose).collect();
-    let found = found.map_err(Unknown::Again)?;
-    for entry in found.chunks(ENTRY) {
-        for (key, _) in entry {
-            info!(object = %key, "it is there, though no watch has shown it");
-            // Nor may a watch ever show it: if it goes before that, it is found to be gone when it is asked for.
-            office.decisions.add_after(key.clone(), SHOWN);
-        }
-        let outcomes = office.propose(entry.iter().map(|(_, action)| action.clone()).collect()).await;
-        let outcomes = outcomes.map_err(|error| match error {
-            Unproposed::NotLeader => Unknown::Deposed,
-            Unproposed::Again(why) | Unproposed::TooLarge(why) => Unknown::Again(why),
-        })?;
-        for outcome in outcomes {
+/// Binds the Pods of these ordinals of a StatefulSet, where there are any.
+pub async fn bind<L: Ledger>(office: &Arc<Office<L>>, id: &StatefulSetId, held: Held) -> Result<(), Unknown> {
+    let asked = stream::iter(held).map(|(ordinal, held)| ask(office, id.clone(), ordinal, held));
+    let found = asked.buffered(AT_ONCE).try_filter_map(|found| std::future::ready(Ok(found)));
+    let found: Vec<_> = found.try_collect().await.map_err(Unknown::Again)?;
+    let mut entries: VecDeque<_> = found.chunks(ENTRY).collect();
+    while let Some(entry) = entries.pop_front() {
+        let proposed = office.propose(entry.iter().map(|(_, action)| action.clone()).collect()).await;
+        let outcomes = match proposed {
+            Ok(outcomes) => outcomes,
+            Err(Unproposed::NotLeader) => return Err(Unknown::Deposed),
+            Err(Unproposed::TooLarge(_)) if entry.len() > 1 => {
+                let (first, rest) = entry.split_at(entry.len() / 2);
+                entries.extend([first, rest]);
+                continue;
+            }
+            Err(Unproposed::Again(why) | Unproposed::TooLarge(why)) => return Err(Unknown::Again(why)),
+        };
+        for ((key, action), outcome) in entry.iter().zip(outcomes) {
             match outcome {
-                Ok(_) => {}
+                Ok(_) => ahead(office, key, action),
                 Err(Rejection::StaleTerm { .. }) => return Err(Unknown::Deposed),
                 Err(rejection) => return Err(Unknown::Again(rejection.to_string())),
             }
@@ -68,12 +65,25 @@ pub async fn bind<L: Ledger>(
     Ok(())
 }
 
+/// The ledger knows of a Pod before the cache does.
+fn ahead<L: Ledger>(office: &Office<L>, key: &Key, action: &Action) {
+    let Action::Grant(grant) = action else { return };
+    let Owner::Pod(pod) = &grant.owner else { return };
+    if office.cache.get(key).is_some_and(|live| live.uid == pod.uid) {
+        return;
+    }
+    info!(object = %key, "it is there, though no watch has shown it");
+    office.ahead.told(key, &pod.uid);
+    // Nor may a watch ever show it: if it goes before that, it is found to be gone when it is asked for.
+    office.decisions.add_after(key.clone(), SHOWN);
+}
+
 /// The Pod of an ordinal, asked for without resourceVersion: the newest state.
 async fn ask<L: Ledger>(
     office: &Arc<Office<L>>,
     id: StatefulSetId,
     ordinal: u32,
-    held: BTreeSet<IpAddr>,
+    held: BTreeMap<IpAddr, Name>,
 ) -> Result<Option<(Key, Action)>, String> {
     let key = Key { kind: Kind::Pod, namespace: id.namespace.clone(), name: format!("{}-{ordinal}", id.name).into() };
     let pods = Api::<Watched<Pods>>::namespaced(office.client.clone(), &key.namespace);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::{StreamExt, stream};
-use holdfast_statemachine::command::{Gone, ObjectId, StatefulSetId, Sweep};
+use holdfast_statemachine::command::{Gone, ObjectId, Sweep};
 use holdfast_statemachine::{Action, Name, Rejection, Source};
 use kube::{Api, Client, Resource};
 use tracing::{info, warn};
@@ -79,8 +79,8 @@ async fn ask<L: Ledger>(office: &Arc<Office<L>>, object: ObjectId) -> Option<Gon
         return None;
     };
     match requests::answered(uid_of(&office.client, &key)).await {
-        Ok(Some(there)) if there == uid => {
-            // The watch will show it.
+        // The watch will show it, also one that takes over what a former StatefulSet had.
+        Ok(Some(there)) if there == uid || matches!(object, ObjectId::Reservation(_)) => {
             again(office, &key);
             None
         }
@@ -88,11 +88,15 @@ async fn ask<L: Ledger>(office: &Arc<Office<L>>, object: ObjectId) -> Option<Gon
             if there.is_none() {
                 decide::forget(office, &key);
             }
-            if let ObjectId::Reservation(id) = &object
-                && let Err(why) = bind_unseen(office, id).await
-            {
-                office.report.failed(&why);
+            let may_run_on = there.is_some() || matches!(object, ObjectId::Reservation(_));
+            if may_run_on && !bind_unseen(office, &object).await {
                 again(office, &key);
+                return None;
+            }
+            let recorded = office.ledger.read(|ledger| ledger.recorded(&object));
+            if recorded.is_some_and(|(_, recorded)| recorded != uid) {
+                // Its successor was bound.
+                office.decisions.add(key);
                 return None;
             }
             Some(Gone { object, uid, unchanged_since: revision })
@@ -106,15 +110,22 @@ async fn ask<L: Ledger>(office: &Arc<Office<L>>, object: ObjectId) -> Option<Gon
     }
 }
 
-/// Binds Pods of a StatefulSet that is gone: they may run without it, though nobody has seen them.
-async fn bind_unseen<L: Ledger>(office: &Arc<Office<L>>, id: &StatefulSetId) -> Result<(), String> {
-    let unbound = office.ledger.read(|ledger| ledger.unbound(id));
-    match unseen::bind(office, id, unbound).await {
-        // Nothing of this term counts any more.
-        Ok(()) | Err(Unknown::Deposed) => Ok(()),
+/// Binds Pods that may run with addresses of what is gone, though nobody has seen them. Whether it is known that there
+/// are no others.
+async fn bind_unseen<L: Ledger>(office: &Arc<Office<L>>, object: &ObjectId) -> bool {
+    let at_stake = office.ledger.read(|ledger| match object {
+        ObjectId::Reservation(id) => Some((id.clone(), ledger.unbound(id))),
+        ObjectId::Pod(namespace, name) => ledger.bound_to(namespace, name),
+        _ => None,
+    });
+    let Some((id, held)) = at_stake else { return true };
+    match unseen::bind(office, &id, held).await {
+        Ok(()) => true,
+        Err(Unknown::Deposed) => false,
         Err(Unknown::Again(why)) => {
-            warn!(object = %Key::stateful_set(id), why, "whether its Pods are gone is asked again");
-            Err(why)
+            warn!(object = %Key::of(object), why, "whether its Pods are gone is asked again");
+            office.report.failed(&why);
+            false
         }
     }
 }
@@ -146,6 +157,10 @@ async fn release<L: Ledger>(office: &Office<L>, gone: Vec<Gone>) -> Result<(), D
             again(office, &key);
         } else {
             office.backoff.succeeded(&key);
+            if office.cache.get(&key).is_some() {
+                // Another of its name was not looked at for the sake of the former one.
+                office.decisions.add(key);
+            }
         }
     }
     Ok(())

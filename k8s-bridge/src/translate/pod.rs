@@ -1,6 +1,6 @@
 //! Pod.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use holdfast_statemachine::command::{Grant, Owner, OwnerRef, PodOwner, ReleaseGrant, StatefulSetId};
@@ -8,7 +8,7 @@ use holdfast_statemachine::{Action, Name, PoolKind};
 
 use super::said::Said;
 use super::{annotations, uid};
-use crate::objects::{Kind, Namespace, Object, ObjectMeta, Pod, PodIp};
+use crate::objects::{Kind, Namespace, Object, ObjectMeta, Pod};
 
 /// Whether a Pod uses its addresses no longer: its phase is `Succeeded` or `Failed`. One that is being deleted still
 /// does, until it is gone from the API.
@@ -56,30 +56,31 @@ fn bound(metadata: &ObjectMeta, uid: Name, ordinal: (StatefulSetId, u32), pools:
     Action::Grant(Grant { owner: Owner::Pod(owner), kind: PoolKind::IpPool, pools, addresses: Vec::new() })
 }
 
-/// The Pod that has the name of an ordinal's, bound to it if it may use the addresses that the ordinal holds: it belongs
-/// to that StatefulSet or to nobody any more, and draws from pools, or runs with one of the addresses, whatever the
-/// annotations say by now.
+/// The Pod that has the name of an ordinal's, bound to it if it may use the addresses that the ordinal holds, each with
+/// its pool: it runs with one of them, whatever else is said of it by now; or it draws from pools, and belongs to that
+/// StatefulSet or to nobody any more.
 pub fn member(
     object: &Object,
     namespace: Option<&Namespace>,
     ordinal: (StatefulSetId, u32),
-    held: &BTreeSet<IpAddr>,
+    held: &BTreeMap<IpAddr, Name>,
 ) -> Option<Action> {
     let Object::Pod(pod) = object else { return None };
     let metadata = &pod.metadata;
     if pod.spec.host_network || is_gone(pod) {
         return None;
     }
-    let is_orphan = metadata.controller().is_none();
-    if !is_orphan && stateful_set_of(metadata).is_none_or(|set| set != ordinal.0.name) {
-        return None;
+    let has = pod.status.pod_ips.iter().filter_map(|it| held.get(&it.ip.parse().ok()?));
+    let mut pools: Vec<Name> = has.cloned().collect();
+    let set = stateful_set_of(metadata);
+    if metadata.controller().is_none() || set.is_some_and(|set| set == ordinal.0.name) {
+        let mut said = Said::about(object.reference());
+        let own = said.annotation("metadata", &metadata.annotations, annotations::POOLS, annotations::pools);
+        pools.extend(own.unwrap_or_else(|| said.namespace_pools(namespace)));
     }
-    let mut said = Said::about(object.reference());
-    let own = said.annotation("metadata", &metadata.annotations, annotations::POOLS, annotations::pools);
-    let pools = own.unwrap_or_else(|| said.namespace_pools(namespace));
-    let runs_with = |ip: &PodIp| ip.ip.parse().is_ok_and(|ip| held.contains(&ip));
-    let uses = !pools.is_empty() || pod.status.pod_ips.iter().any(runs_with);
-    uses.then(|| bound(metadata, uid(Kind::Pod, metadata), ordinal, pools))
+    let mut seen = BTreeSet::new();
+    pools.retain(|pool| seen.insert(pool.clone()));
+    (!pools.is_empty()).then(|| bound(metadata, uid(Kind::Pod, metadata), ordinal, pools))
 }
 
 /// The StatefulSet that controls a Pod.

@@ -38,6 +38,7 @@ use holding::{Holdings, OwnerKey};
 use waiting::Waiters;
 
 pub use check::Violation;
+pub use identities::Held;
 pub use plan::Needed;
 pub use views::{Holding, Usage};
 

@@ -2,7 +2,7 @@
 
 use axum::http::request::Parts;
 use futures::FutureExt;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::scene::{Kind, Rows, Stage, entries, pool, range, run_of, set};
@@ -99,6 +99,45 @@ async fn pods_that_no_leader_has_seen_keep_their_addresses() {
         scene.group.start_replica(replica);
     }
     scene.ledger("the Pods' addresses", |rows| bound(rows, "web") == [0, 1, 2]).await;
+    shown.send_replace(true);
+    scene.seen().await;
+    scene.settled().await;
+    scene.holds("unseen", (&space, "web"), 0, &addresses).await;
+    scene.end().await;
+}
+
+/// A Pod that was seen goes, its successor comes, and their StatefulSet goes, before any of it is shown but the latter.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pod_that_took_a_seen_ones_place_keeps_its_address() {
+    let Some(stage) = Stage::empty().await else { return };
+    let shown = no_pod_is_shown(&stage).await;
+    shown.send_replace(true);
+    let mut scene = stage.play(&[]);
+    let _kubelet = Kubelet::of_scenes(scene.api.client.clone(), Addresses::Reserved);
+    let space = scene.namespace("unseen").await;
+    scene.api.create(Kind::IpPool, &pool("unseen", &[range("10.2.2.100", "10.2.2.120")], "10.2.2.1", 24)).await;
+    let addresses = run_of("10.2.2.100", 3);
+    scene.api.create(Kind::StatefulSet, &set(&space, "web", 3, "unseen")).await;
+    let pods = scene.runs(&space, "web", 0..3).await;
+    scene.ledger("the Pods", |rows| bound(rows, "web") == [0, 1, 2]).await;
+    for replica in 0..3 {
+        scene.group.kill(replica);
+    }
+    shown.send_replace(false);
+    for replica in 0..3 {
+        scene.group.start_replica(replica);
+    }
+    // Once it is at work, the Pods are listed.
+    scene.api.create(Kind::IpPool, &pool("later", &[range("10.2.3.100", "10.2.3.120")], "10.2.3.1", 24)).await;
+    scene.used("later", 0, 21).await;
+    scene.api.delete(Kind::Pod, &space, "web-2").await;
+    let former = &pods[&2]["metadata"]["uid"];
+    let another = |pod: Option<&Value>| {
+        pod.is_some_and(|pod| pod["metadata"]["uid"] != *former && pod["status"]["podIP"] == "10.2.2.102")
+    };
+    scene.api.until(Kind::Pod, &space, "web-2", "another UID and the same address", another).await;
+    scene.api.orphan(Kind::StatefulSet, &space, "web").await;
+    scene.ledger("no StatefulSet", |rows| rows.reservations.values().all(|row| row.spec.is_none())).await;
     shown.send_replace(true);
     scene.seen().await;
     scene.settled().await;

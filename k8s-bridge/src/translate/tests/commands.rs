@@ -259,11 +259,13 @@ fn a_pod_asked_for_by_name_is_bound_if_it_may_use_what_its_ordinal_holds() {
             pod("pg-1", "", "", "") + &namespace(&format!("{POOLS}: 'b,c'")),
             Some(&["b", "c"]),
         ),
-        ("runs with it, whatever is said now", pod("pg-1", "", set, runs), Some(&[])),
+        ("runs with it, whatever is said now", pod("pg-1", "", set, runs), Some(&["held"])),
+        ("runs with it, and draws from another", pod("pg-1", &own, set, runs), Some(&["held", "a"])),
+        ("another's by now, and runs with it", pod("pg-1", &own, "ReplicaSet, name: pg", runs), Some(&["held"])),
         ("draws from no pool", pod("pg-1", "", set, ""), None),
         ("runs with another", pod("pg-1", "", set, &elsewhere), None),
-        ("another's", pod("pg-1", &own, "ReplicaSet, name: pg", runs), None),
-        ("another StatefulSet's", pod("pg-1", &own, "StatefulSet, name: p", runs), None),
+        ("another's", pod("pg-1", &own, "ReplicaSet, name: pg", &elsewhere), None),
+        ("another StatefulSet's", pod("pg-1", &own, "StatefulSet, name: p", ""), None),
         ("done", pod("pg-1", &own, set, "status: {phase: Succeeded}"), None),
         ("on its Node's network", pod("pg-1", &own, set, "spec: {hostNetwork: true}"), None),
     ];
@@ -277,7 +279,7 @@ fn a_pod_asked_for_by_name_is_bound_if_it_may_use_what_its_ordinal_holds() {
                 it => asked = Some(it),
             }
         }
-        let held = ["10.0.0.5".parse().expect("is one")].into();
+        let held = [("10.0.0.5".parse().expect("is one"), "held".into())].into();
         let action = member(asked.expect("a Pod"), namespace, (id.clone(), 1), &held);
         let pools = action.map(|action| match action {
             Action::Grant(Grant { owner: Owner::Pod(PodOwner { ordinal, .. }), pools, .. }) => {

@@ -131,6 +131,7 @@ impl Scene {
             report: Arc::new(Report::default()),
             refusals: Refusals::default(),
             misaddressed: Told::default(),
+            ahead: Told::default(),
         });
         let made = api.made();
         Scene { api, ledger, office, made, tasks: JoinSet::new() }
