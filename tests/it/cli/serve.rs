@@ -2,14 +2,25 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 use crate::fixtures::{Group, command, free_addresses, run};
+
+/// How long anything may take: only a test that fails takes this long.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 #[test]
 fn a_replica_that_is_asked_to_stop_hands_over_and_ends_with_zero() {
     let mut group = Group::start(3, &["--policy", "spread"]);
-    let settings = group.holdfast(&["settings", "get"]).expect(0).out;
-    assert!(settings.contains("spread"), "seeded at formation: {settings}");
+    // Whoever leads first seeds the ledger.
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let settings = group.holdfast(&["settings", "get"]).expect(0).out;
+        if settings.contains("spread") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "seeded at formation: {settings}");
+    }
     let pool = crate::fixtures::manifests(
         "apiVersion: crd.antrea.io/v1beta1\nkind: IPPool\nmetadata: {name: p}\nspec:\n  \
          ipRanges: [{cidr: 10.1.0.0/24}]\n  subnetInfo: {gateway: 10.1.0.1, prefixLength: 24}\n",

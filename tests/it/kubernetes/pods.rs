@@ -31,6 +31,7 @@ async fn a_pod_that_runs_without_its_address_is_told_of_once() {
         scene.api.patch(Kind::Pod, &space, "late-0", &label).await;
     }
     // What is told again is counted, a while later. Of something else, told later, it has been.
+    scene.settled().await;
     for used in 7..=8 {
         let right = scene.api.get(Kind::IpPool, "", "pods").await.expect("is there")["status"].clone();
         let edit = json!({"status": {"usage": {"used": used}}});
