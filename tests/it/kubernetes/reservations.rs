@@ -1,10 +1,8 @@
 //! StatefulSets and IPPools, as Antrea's own tests use them, and beyond what Antrea does.
 
-use std::time::Instant;
-
 use serde_json::{Value, json};
 
-use super::scene::{Kind, PATIENCE, PAUSE, Scene, cidr, entries, pool, range, run_of, set};
+use super::scene::{Kind, Scene, cidr, entries, pool, range, run_of, set};
 use super::{Addresses, Kubelet};
 
 /// A scene with kubelets that give Pods what is reserved for them.
@@ -244,25 +242,6 @@ async fn pools_changed_under_a_partition_and_rolled_back() {
     scene.end().await;
 }
 
-/// Until its `ResourceQuota` goes. The API server's admission sees it a while after it is made.
-async fn no_pod_can_be_made(scene: &Scene, space: &str) {
-    let none = json!({"metadata": {"name": "none", "namespace": space}, "spec": {"hard": {"pods": "0"}}});
-    scene.api.create(Kind::ResourceQuota, &none).await;
-    let containers = json!([{"name": "only", "image": "none"}]);
-    let deadline = Instant::now() + PATIENCE;
-    for number in 0.. {
-        let name = format!("probe-{number}");
-        let probe = json!({"metadata": {"name": name, "namespace": space}, "spec": {"containers": containers}});
-        match scene.api.try_create(Kind::Pod, &probe).await {
-            Ok(_) => scene.api.delete_now(Kind::Pod, space, &name).await,
-            Err(kube::Error::Api(status)) if status.code == 403 => return,
-            Err(error) => panic!("{error}"),
-        }
-        assert!(Instant::now() < deadline, "Pods can be made");
-        tokio::time::sleep(PAUSE).await;
-    }
-}
-
 /// Pods that the old template will make are not there at the moment: nobody uses the old block, and it stays.
 async fn the_old_block_waits_for_pods_to_come(scene: &Scene, space: &str) {
     let mut one = set(space, "one", 1, "old");
@@ -274,14 +253,13 @@ async fn the_old_block_waits_for_pods_to_come(scene: &Scene, space: &str) {
     let moved = json!({"spec": {"template": {"metadata": {"annotations": {"ipam.antrea.io/ippools": "new"}}}}});
     scene.api.patch(Kind::StatefulSet, space, "one", &moved).await;
     scene.holds("new", (space, "one"), 0, &run_of("10.2.3.103", 1)).await;
-    no_pod_can_be_made(scene, space).await;
+    // Between the one and the other nobody uses the old block.
+    let uid = scene.api.get(Kind::Pod, space, "one-0").await.expect("is there")["metadata"]["uid"].clone();
     scene.api.delete(Kind::Pod, space, "one-0").await;
-    scene.api.until(Kind::Pod, space, "one-0", "an end", |it| it.is_none()).await;
-    scene.seen().await;
-    scene.holds("old", (space, "one"), 0, &old).await;
-    scene.api.delete(Kind::ResourceQuota, space, "none").await;
-    let has = |pod: Option<&Value>| pod.is_some_and(|pod| pod["status"]["podIP"] == "10.2.2.100");
-    scene.api.until(Kind::Pod, space, "one-0", "its former address", has).await;
+    let another = |pod: Option<&Value>| {
+        pod.is_some_and(|pod| pod["metadata"]["uid"] != uid && pod["status"]["podIP"] == "10.2.2.100")
+    };
+    scene.api.until(Kind::Pod, space, "one-0", "another UID and the former address", another).await;
     scene.settled().await;
 }
 

@@ -19,8 +19,6 @@ pub enum Kind {
     Node,
     /// `v1` Pod.
     Pod,
-    /// `v1` `ResourceQuota`.
-    ResourceQuota,
     /// `v1` Secret.
     Secret,
     /// `v1` Service.
@@ -55,7 +53,6 @@ impl Kind {
             Kind::Namespace => ("", "v1", "Namespace", "namespaces"),
             Kind::Node => ("", "v1", "Node", "nodes"),
             Kind::Pod => ("", "v1", "Pod", "pods"),
-            Kind::ResourceQuota => ("", "v1", "ResourceQuota", "resourcequotas"),
             Kind::Secret => ("", "v1", "Secret", "secrets"),
             Kind::Service => ("", "v1", "Service", "services"),
             Kind::ServiceAccount => ("", "v1", "ServiceAccount", "serviceaccounts"),
