@@ -32,12 +32,8 @@ async fn a_pod_that_runs_without_its_address_is_told_of_once() {
     }
     // What is told again is counted, a while later. Of something else, told later, it has been.
     scene.settled().await;
-    for used in 7..=8 {
-        let right = scene.api.get(Kind::IpPool, "", "pods").await.expect("is there")["status"].clone();
-        let edit = json!({"status": {"usage": {"used": used}}});
-        scene.api.patch_status(Kind::IpPool, "", "pods", "intruder", &edit).await;
-        let restored = |pool: Option<&Value>| pool.is_some_and(|pool| pool["status"] == right);
-        scene.api.until(Kind::IpPool, "", "pods", "its former status", restored).await;
+    for times in 1..=2 {
+        scene.edited_and_put_right("pods", &json!({"usage": {"used": 6 + times}}), times).await;
     }
     let deadline = Instant::now() + PATIENCE;
     while scene.events(Kind::IpPool, "pods", "StatusRestored").await.iter().all(|it| it["series"]["count"] != 2) {

@@ -14,8 +14,8 @@ use holdfast_bridge::objects;
 use serde_json::{Value, json};
 
 use super::scene::{
-    Kind, PATIENCE, PAUSE, Recorder, Scene, Stage, cidr, egress, external_pool, node, now, pool, range, ready, run_of,
-    set,
+    Kind, PATIENCE, PAUSE, Recorder, Rows, Scene, Stage, cidr, egress, external_pool, node, now, pool, range, ready,
+    run_of, set,
 };
 use super::{Addresses, Kubelet};
 
@@ -24,7 +24,7 @@ const INTRUDER: &str = "intruder";
 
 impl Scene {
     /// Changes the status of an IPPool as another writer, and waits until it is put right.
-    async fn edited_and_put_right(&self, name: &str, edit: &Value, times: u64) {
+    pub async fn edited_and_put_right(&self, name: &str, edit: &Value, times: u64) {
         let right = self.api.get(Kind::IpPool, "", name).await.expect("is there")["status"].clone();
         self.api.patch_status(Kind::IpPool, "", name, INTRUDER, &json!({"status": edit})).await;
         let restored = |pool: Option<&Value>| pool.is_some_and(|pool| pool["status"] == right);
@@ -43,6 +43,12 @@ impl Scene {
         self.event(Kind::StatefulSet, name, "Released").await;
         self.api.delete(Kind::IpPool, "", name).await;
     }
+}
+
+/// Waits until so many Pods are bound: from then on their pools' status changes no more.
+async fn pods_are_known(scene: &Scene, pods: usize) {
+    let all = |rows: &Rows| rows.ordinals.values().filter(|row| row.pod.is_some()).count() == pods;
+    scene.ledger(&format!("{pods} Pods"), all).await;
 }
 
 /// Waits until the clock shows a later second than this one: objects tell times in seconds.
@@ -64,6 +70,7 @@ async fn what_somebody_edits_by_hand_is_put_right_and_what_a_user_asks_for_is_no
     api.create(Kind::Egress, &egress("chosen", &json!({"externalIPPool": "edited"}))).await;
     let asked = json!({"externalIPPool": "edited", "egressIP": "192.0.2.20"});
     api.create(Kind::Egress, &egress("asked", &asked)).await;
+    pods_are_known(&scene, 3).await;
     let before = scene.settled().await;
 
     let entries = before.pools["edited"]["status"]["ipAddresses"].as_array().expect("a list").clone();
@@ -121,6 +128,7 @@ async fn the_fifth_repair_in_a_minute_is_the_last_for_a_minute_and_an_alarm_name
         scene.api.create(Kind::StatefulSet, &set(&space, name, 2, name)).await;
         scene.used(name, 2, 11).await;
     }
+    pods_are_known(&scene, 4).await;
     scene.settled().await;
     for times in 1..=5 {
         let bridge = scene.bridge("anything", |_| true).await;
